@@ -1,0 +1,31 @@
+//! The Pods, nodes and disruption budgets of the cluster, trimmed, indexed, and summed up by node.
+//!
+//! ```text
+//! feed (list + watch) ──bytes──▶ decode ──Pod──▶ index::State ──▶ answers
+//!                                                   │ interns Shape, Labels, names
+//! ```
+//!
+//! One task writes the [`State`]; readers take a [`Cache::read`] guard, never across an await.
+
+pub mod decode;
+pub mod feed;
+pub mod index;
+pub mod nodes;
+pub mod pdbs;
+pub mod pod;
+pub mod resources;
+pub mod selector;
+pub mod shape;
+pub mod snapshot;
+pub mod volumes;
+
+mod handle;
+
+pub use handle::Cache;
+pub use index::State;
+pub use nodes::Node;
+pub use pdbs::Pdb;
+pub use pod::{Owner, Pod, PodPhase};
+pub use resources::Resources;
+pub use shape::Shape;
+pub use volumes::Volumes;

@@ -1,0 +1,1 @@
+//! List and watch of one resource as a stream of trimmed objects.

@@ -1,0 +1,58 @@
+//! One node, as everything that decides sees it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::resources::Resources;
+use super::selector::{Labels, Taint};
+
+/// A node, trimmed to what is decided on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.creationTimestamp`.
+    pub created: Timestamp,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// Labels.
+    pub labels: Arc<Labels>,
+    /// Annotations under our prefix and the autoscalers' that [`rotate_shared::names`] lists; no others are kept.
+    pub annotations: BTreeMap<Box<str>, Box<str>>,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// The Ready condition is True.
+    pub ready: bool,
+    /// `status.allocatable` without `pods`.
+    pub allocatable: Resources,
+    /// `status.allocatable.pods`.
+    pub max_pods: i64,
+    /// `spec.providerID`.
+    pub provider_id: Option<Arc<str>>,
+}
+
+impl Node {
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(|value| &**value)
+    }
+
+    /// The value of the host name label: what pins compare with.
+    #[must_use]
+    pub fn hostname(&self) -> Option<&str> {
+        self.label(rotate_shared::names::HOSTNAME)
+    }
+
+    /// Ready, schedulable and not leaving.
+    #[must_use]
+    pub fn takes_pods(&self) -> bool {
+        self.ready && !self.unschedulable && !self.deleting
+    }
+}

@@ -1,0 +1,144 @@
+//! Label selectors, node selector terms, taints and tolerations: matching as the scheduler does it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Labels of an object.
+pub type Labels = BTreeMap<Box<str>, Box<str>>;
+
+/// How an expression compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    /// The label has one of the values.
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
+    /// The label is a whole number above the value (node affinity only).
+    Gt,
+    /// The label is a whole number below the value (node affinity only).
+    Lt,
+}
+
+/// `key operator values`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Expression {
+    /// The label, or for `matchFields` the field.
+    pub key: Box<str>,
+    /// How it compares.
+    pub operator: Operator,
+    /// What it compares with; empty for `Exists` and `DoesNotExist`.
+    #[serde(default)]
+    pub values: Vec<Box<str>>,
+}
+
+impl Expression {
+    /// Whether a label with this value, or its absence, satisfies the expression.
+    #[must_use]
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|candidate| &**candidate == value);
+        let compare = |holds: fn(&i64, &i64) -> bool| {
+            let number = value.and_then(|value| value.parse::<i64>().ok());
+            let bound = self.values.first().and_then(|bound| bound.parse::<i64>().ok());
+            matches!((number, bound), (Some(number), Some(bound)) if holds(&number, &bound))
+        };
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Gt => compare(i64::gt),
+            Operator::Lt => compare(i64::lt),
+        }
+    }
+}
+
+/// A selector of labels. No expression: everything is selected. (A *missing* selector selects nothing: that is an
+/// `Option` at its owner.)
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Selector {
+    /// All must hold. `matchLabels` become `In` expressions. Sorted, so that equal selectors are equal values.
+    pub expressions: Vec<Expression>,
+}
+
+impl Selector {
+    /// Whether these labels are selected.
+    #[must_use]
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.expressions.iter().all(|expression| expression.matches(labels.get(&expression.key).map(|value| &**value)))
+    }
+}
+
+/// One term of a node selector: all of its expressions and fields must hold. A term with neither matches nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeTerm {
+    /// On the node's labels.
+    pub expressions: Vec<Expression>,
+    /// On the node's fields; only `metadata.name` exists.
+    pub fields: Vec<Expression>,
+}
+
+impl NodeTerm {
+    /// Whether a node with this name and these labels satisfies the term.
+    #[must_use]
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        let any = !self.expressions.is_empty() || !self.fields.is_empty();
+        any && self
+            .expressions
+            .iter()
+            .all(|expression| expression.matches(labels.get(&expression.key).map(|value| &**value)))
+            && self.fields.iter().all(|field| &*field.key == "metadata.name" && field.matches(Some(name)))
+    }
+}
+
+/// What a taint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// New Pods stay away.
+    NoSchedule,
+    /// New Pods stay away if they can.
+    PreferNoSchedule,
+    /// Running Pods are evicted too.
+    NoExecute,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Taint {
+    /// Its key.
+    pub key: Box<str>,
+    /// Its value; empty where none.
+    #[serde(default)]
+    pub value: Box<str>,
+    /// What it does.
+    pub effect: TaintEffect,
+}
+
+/// A toleration of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Toleration {
+    /// The taint's key; empty means every key.
+    pub key: Box<str>,
+    /// `true` for `Exists`: the value does not matter.
+    pub exists: bool,
+    /// The taint's value.
+    pub value: Box<str>,
+    /// The effect; `None` means every effect.
+    pub effect: Option<TaintEffect>,
+    /// For `NoExecute`: how long it is tolerated.
+    pub seconds: Option<i64>,
+}
+
+impl Toleration {
+    /// Whether this taint is tolerated.
+    #[must_use]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        self.effect.is_none_or(|effect| effect == taint.effect)
+            && (self.key.is_empty() || self.key == taint.key)
+            && (self.exists || (!self.key.is_empty() && self.value == taint.value))
+    }
+}

@@ -1,0 +1,1 @@
+//! A [`State`] from saved objects: what `plan --from FILE` reads.

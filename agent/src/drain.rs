@@ -1,0 +1,5 @@
+//! Evictions: in which order, what the API server's answers mean, and what blocks.
+
+pub mod blockers;
+pub mod evict;
+pub mod order;

@@ -1,0 +1,1 @@
+//! What disruption budgets say about a Pod.

@@ -1,0 +1,1 @@
+//! One eviction through the Eviction API, and what its answer means.

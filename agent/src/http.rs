@@ -1,0 +1,1 @@
+//! The control API, its authentication, and the ops port.

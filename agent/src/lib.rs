@@ -1,0 +1,21 @@
+//! The agent: holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
+//!
+//! ```text
+//! watch ──▶ cache ──▶ rotation::observe ──▶ rotation::step ──▶ rotation::execute ──▶ API server
+//!             ▲                                                                         │
+//!             └────────────────────────── watch ◀───────────────────────────────────────┘
+//! ```
+
+pub mod cache;
+pub mod clock;
+pub mod drain;
+pub mod http;
+pub mod lease;
+pub mod provider;
+pub mod rotation;
+pub mod surge;
+
+mod agent;
+pub mod client;
+
+pub use agent::{Agent, Config};

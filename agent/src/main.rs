@@ -1,0 +1,3 @@
+//! The agent of kubectl-rotate.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The rotation state machine: records, the pure step, and what carries its effects out.

@@ -1,0 +1,3 @@
+//! `kubectl rotate`.
+
+fn main() {}

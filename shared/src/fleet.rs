@@ -1,0 +1,48 @@
+//! Nodes with their sums: the fleet view.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Provider;
+use crate::quantity::Amounts;
+
+/// One node of the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSummary {
+    /// Its name.
+    pub name: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Whether its Ready condition is True.
+    pub ready: bool,
+    /// Whether new Pods may be placed on it.
+    pub schedulable: bool,
+    /// What stands behind it.
+    pub provider: Provider,
+    /// Pods that would have to move.
+    pub movable_pods: u32,
+    /// All Pods bound to it.
+    pub pods: u32,
+    /// The sum of effective requests that would have to move.
+    pub movable: Amounts,
+    /// What it offers to Pods.
+    pub allocatable: Amounts,
+    /// Pods that stand in the way of a rotation with default options.
+    pub blockers: u32,
+    /// Its live rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<String>,
+}
+
+/// The fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeList {
+    /// Always [`crate::API_VERSION`].
+    pub api_version: String,
+    /// Always `NodeList`.
+    pub kind: String,
+    /// By name.
+    pub items: Vec<NodeSummary>,
+}

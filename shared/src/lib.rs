@@ -1,0 +1,24 @@
+//! What kubectl-rotate and its agent say to each other: wire types, names, codes; no I/O.
+
+mod code;
+pub mod exit;
+pub mod fleet;
+pub mod names;
+pub mod options;
+pub mod plan;
+pub mod problem;
+pub mod quantity;
+pub mod rotation;
+pub mod version;
+
+pub use code::Code;
+pub use fleet::{NodeList, NodeSummary};
+pub use options::{Options, OptionsRequest, SurgeMode, Then};
+pub use plan::{Plan, PlanList, PlanRequest};
+pub use problem::Problem;
+pub use quantity::{Amounts, Quantity};
+pub use rotation::{CancelRequest, Phase, Rotation, RotationList, RotationRequest};
+pub use version::VersionInfo;
+
+/// The `apiVersion` of every object that we serve or print.
+pub const API_VERSION: &str = "kubectl-rotate.dev/v1";

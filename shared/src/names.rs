@@ -1,0 +1,63 @@
+//! Names that tests, RBAC rules and other versions of us meet at.
+
+/// Namespace of the agent: records, Lease.
+pub const NAMESPACE: &str = "kubectl-rotate";
+/// Namespace of the placeholders; holds nothing else.
+pub const ROOM_NAMESPACE: &str = "kubectl-rotate-room";
+/// Deployment, service account and Lease of the agent.
+pub const AGENT: &str = "rotate-agent";
+/// `PriorityClass` of the placeholders.
+pub const PRIORITY_CLASS: &str = "rotate-placeholder";
+/// Value of [`PRIORITY_CLASS`]. cluster-autoscaler ignores Pods below its `--expendable-pods-priority-cutoff`,
+/// −10 by default: at −11 a placeholder never triggers a scale-up (measured on 1.36.1).
+pub const PLACEHOLDER_PRIORITY: i32 = -10;
+/// Label and annotation: the id of the rotation an object belongs to.
+pub const ROTATION: &str = "kubectl-rotate.dev/rotation";
+/// Label on placeholders: the class of Pods it holds room for.
+pub const CLASS: &str = "kubectl-rotate.dev/class";
+/// Label on placeholders: the UID of the Pod it holds room for.
+pub const POD_UID: &str = "kubectl-rotate.dev/pod-uid";
+/// Annotation on nodes: the rotation whose cordon this is. Absent: the cordon is a person's.
+pub const CORDONED_BY: &str = "kubectl-rotate.dev/cordoned-by";
+/// Annotation on nodes: the rotation that set the autoscaler annotations, and which of them (`id:key,key`).
+pub const PROTECTED_BY: &str = "kubectl-rotate.dev/protected-by";
+/// Karpenter's annotation on nodes and Pods that keeps it from disrupting them.
+pub const KARPENTER_DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// cluster-autoscaler's annotation on nodes that keeps it from scaling them down.
+pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+/// cluster-autoscaler's annotation on Pods.
+pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// Label of a node's host name. Pins compare with this label's value, not with the node's name.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Label of a node's zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Audience of the tokens that the agent accepts.
+pub const AUDIENCE: &str = "kubectl-rotate.dev";
+/// API group of the verbs checked by `SubjectAccessReview`.
+pub const AUTHORIZATION_GROUP: &str = "kubectl-rotate.dev";
+/// Where the agent's control port listens unless told otherwise.
+pub const CONTROL_ADDR: &str = "127.0.0.1:8470";
+/// Where the agent's ops port listens unless told otherwise.
+pub const OPS_ADDR: &str = "0.0.0.0:8471";
+/// Prefix of the names of records.
+pub const RECORD_PREFIX: &str = "rotation-";
+
+/// The id of the `attempt`-th rotation of the node with this UID: ten hexadecimal digits, the same for every agent, so
+/// that creating the same record twice is a conflict.
+#[must_use]
+pub fn rotation_id(node_uid: &str, attempt: u32) -> String {
+    format!("{:010x}", fnv1a(&format!("{node_uid}/{attempt}")) >> 24)
+}
+
+/// The name of the placeholder of a rotation for one Pod. Always a valid name of at most 63 characters, whatever the
+/// Pod is called.
+#[must_use]
+pub fn placeholder_name(rotation: &str, pod_uid: &str, attempt: u32) -> String {
+    format!("room-{rotation}-{:010x}-{attempt}", fnv1a(pod_uid) >> 24)
+}
+
+/// 64-bit FNV-1a: stable over versions and platforms, which the standard library's hasher does not promise.
+#[must_use]
+pub fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
