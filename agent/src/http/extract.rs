@@ -1,0 +1,126 @@
+//! What handlers take out of a request, each refused in our own words.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use http::request::Parts;
+use http::{StatusCode, header};
+use rotate_shared::Code;
+use serde::de::DeserializeOwned;
+
+use super::problem::Refusal;
+
+/// The largest request body: a thousand node names are some 250 KiB at most.
+pub(crate) const BODY_LIMIT: usize = 1 << 20;
+
+/// A JSON body. Unknown fields are refused by name where the type says so.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        if !is_json(&request) {
+            return Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json")
+                .status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        }
+        parse(&read(request).await?).map(Self)
+    }
+}
+
+/// A JSON body, or none, which means all defaults.
+#[derive(Debug)]
+pub(crate) struct BodyOrDefault<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for BodyOrDefault<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        if request.headers().contains_key(header::CONTENT_TYPE) {
+            return Body::from_request(request, state).await.map(|Body(value)| Self(value));
+        }
+        if read(request).await?.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json")
+            .status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
+    let too_large = || {
+        Refusal::new(Code::BadRequest, format!("the body is larger than {BODY_LIMIT} bytes"))
+            .status(StatusCode::PAYLOAD_TOO_LARGE)
+    };
+    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > BODY_LIMIT as u64) {
+        return Err(too_large());
+    }
+    let limited = http_body_util::Limited::new(request.into_body(), BODY_LIMIT);
+    match http_body_util::BodyExt::collect(limited).await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(Refusal::new(Code::BadRequest, format!("the body broke off: {error}"))),
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::new(Code::BadRequest, format!("the body cannot be read: {error}")))
+}
+
+/// Query parameters; unknown ones are refused where the type says so.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
+            Err(error) => {
+                Err(Refusal::new(Code::BadRequest, format!("the query cannot be read: {}", error.body_text())))
+            }
+        }
+    }
+}
+
+/// The `{id}` of a path: an id that could be a rotation's, so that nothing else ever becomes part of a path ours.
+#[derive(Debug)]
+pub(crate) struct Id(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let id = segment(parts, state, "rotations").await?;
+        let valid = id.len() == 10 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if valid { Ok(Self(id)) } else { Err(Refusal::not_found("rotations", &id)) }
+    }
+}
+
+/// The `{name}` of a path: any text; whether there is such a node, the cache knows.
+#[derive(Debug)]
+pub(crate) struct NodeName(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for NodeName {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        segment(parts, state, "nodes").await.map(Self)
+    }
+}
+
+async fn segment<S: Send + Sync>(parts: &mut Parts, state: &S, resource: &str) -> Result<String, Refusal> {
+    match Path::<String>::from_request_parts(parts, state).await {
+        Ok(Path(text)) => Ok(text),
+        // Not UTF-8 once decoded: nothing can have that name.
+        Err(_) => Err(Refusal::not_found(resource, parts.uri.path())),
+    }
+}

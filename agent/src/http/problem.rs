@@ -1,0 +1,106 @@
+//! Errors as answers: whatever goes wrong leaves as a problem document of RFC 9457.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use axum::Json;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use rotate_shared::plan::Notice;
+use rotate_shared::{Code, Problem};
+
+const MEDIA_TYPE: &str = "application/problem+json";
+
+/// The one error type of the handlers.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    // Boxed: it travels in every handler's `Result`.
+    problem: Box<Problem>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { problem: Box::new(Problem::new(code, detail)), header: None }
+    }
+
+    /// As kubectl says it, so that the plugin can print it as it is.
+    pub(crate) fn not_found(resource: &str, name: &str) -> Self {
+        Self::new(Code::NotFound, format!("{resource} {name:?} not found"))
+    }
+
+    pub(crate) fn upstream(doing: &str, source: &dyn std::error::Error) -> Self {
+        Self::new(Code::UpstreamFailed, format!("failed to {doing}: {source}"))
+    }
+
+    /// A status more precise than the code's own.
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+        self.problem.status = status.as_u16();
+        self
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some((name, value));
+        self
+    }
+
+    pub(crate) fn rotation(mut self, id: impl Into<String>) -> Self {
+        self.problem.rotation = Some(id.into());
+        self
+    }
+
+    pub(crate) fn blockers(mut self, blockers: Vec<Notice>) -> Self {
+        self.problem.blockers = blockers;
+        self
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self.problem)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        headers.extend(self.header);
+        response
+    }
+}
+
+/// Answers paths that lead nowhere.
+pub(crate) async fn no_route(uri: Uri) -> Refusal {
+    Refusal::new(Code::NotFound, format!("path {:?} not found", uri.path()))
+}
+
+/// Answers methods that a path does not have.
+pub(crate) async fn no_method(method: Method, uri: Uri) -> Refusal {
+    Refusal::new(Code::BadRequest, format!("{method} is not possible on {:?}", uri.path()))
+        .status(StatusCode::METHOD_NOT_ALLOWED)
+}
+
+/// The outermost layer: a panic ends one request and not the agent, and no error leaves in another form.
+pub(crate) async fn contain(request: Request, next: Next) -> Response {
+    let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => {
+            tracing::error!(panic = said(&*panic), "a request handler panicked");
+            Refusal::new(Code::Internal, "the request handler panicked; the agent's log has the details")
+                .into_response()
+        }
+    };
+    let failed = response.status().is_client_error() || response.status().is_server_error();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !failed || kind.is_some_and(|kind| kind == MEDIA_TYPE) {
+        return response;
+    }
+    let code = if response.status().is_server_error() { Code::Internal } else { Code::BadRequest };
+    let detail = response.status().canonical_reason().unwrap_or("refused").to_lowercase();
+    Refusal::new(code, detail).status(response.status()).into_response()
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("of an unknown kind")
+}
