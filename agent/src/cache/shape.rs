@@ -91,8 +91,14 @@ pub struct Spread {
     pub topology_key: Box<str>,
     /// The largest allowed difference.
     pub max_skew: i32,
-    /// Which Pods of the Pod's namespace; `None` selects none.
+    /// Which Pods of the Pod's namespace; `None` selects none. `matchLabelKeys` are merged into it by the API server.
     pub selector: Option<Selector>,
+    /// `minDomains`: with fewer domains than this the smallest count is taken as 0. 1 where unset.
+    pub min_domains: i32,
+    /// `nodeAffinityPolicy: Ignore`: nodes that the Pod's node selector and affinity exclude are domains too.
+    pub ignores_affinity: bool,
+    /// `nodeTaintsPolicy: Honor`: nodes with a taint that the Pod does not tolerate, a cordon too, are no domains.
+    pub honors_taints: bool,
 }
 
 /// A shared shape.
