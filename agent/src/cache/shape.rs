@@ -50,7 +50,7 @@ pub struct Shape {
 }
 
 /// A port claimed on the node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct HostPort {
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Box<str>,
@@ -72,7 +72,7 @@ impl HostPort {
 }
 
 /// A term of required Pod affinity or anti-affinity.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PodTerm {
     /// The node label whose values are the domains.
     pub topology_key: Box<str>,

@@ -7,7 +7,7 @@ use crate::cache::shape::{HostPort, PodTerm};
 use crate::cache::{Node, Pod, State, Volumes};
 
 /// Where a placeholder may be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Placement {
     /// All must hold.
     pub node_selector: Vec<Expression>,
