@@ -1,4 +1,27 @@
 //! Trimmed decode of API objects: only the fields that are kept are read, everything else is skipped.
+//!
+//! ```text
+//! text ──borrowed serde──▶ wire struct (private, one per kind) ──▶ Pod | Node | Pdb | Claim … (owned, trimmed)
+//! ```
+//!
+//! Missing optional fields and nulls read as their defaults. What would make a sum wrong in silence (a quantity that is
+//! none, or a negative one) refuses the whole object and names it.
+
+mod common;
+mod node;
+mod pdb;
+mod pod;
+mod storage;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Deserialize;
+
+pub use common::Identity;
+pub use storage::{ClaimObject, VolumeObject};
+pub use workload::Workload;
 
 use super::{Node, Pdb, Pod};
 
@@ -6,10 +29,12 @@ use super::{Node, Pdb, Pod};
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Not JSON, or not of the expected form.
-    #[error("read {kind}: {source}")]
+    #[error("read {kind} {object}: {source}")]
     Malformed {
         /// Which kind was expected.
         kind: &'static str,
+        /// `namespace/name` as far as known.
+        object: String,
         /// Where and why.
         #[source]
         source: serde_json::Error,
@@ -30,18 +55,18 @@ pub enum DecodeError {
 ///
 /// # Errors
 ///
-/// Not JSON, or no name, namespace or UID.
-pub fn pod(_json: &str) -> Result<Pod, DecodeError> {
-    unimplemented!()
+/// Not JSON, no name, namespace or UID, or an amount that is no quantity or negative.
+pub fn pod(json: &str) -> Result<Pod, DecodeError> {
+    wire::<pod::Wire<'_>>("Pod", json)?.into_pod()
 }
 
 /// Reads a node.
 ///
 /// # Errors
 ///
-/// Not JSON, or no name or UID.
-pub fn node(_json: &str) -> Result<Node, DecodeError> {
-    unimplemented!()
+/// Not JSON, no name or UID, or an amount that is no quantity or negative.
+pub fn node(json: &str) -> Result<Node, DecodeError> {
+    wire::<node::Wire<'_>>("Node", json)?.into_node()
 }
 
 /// Reads a disruption budget.
@@ -49,6 +74,52 @@ pub fn node(_json: &str) -> Result<Node, DecodeError> {
 /// # Errors
 ///
 /// Not JSON, or no name, namespace or UID.
-pub fn pdb(_json: &str) -> Result<Pdb, DecodeError> {
-    unimplemented!()
+pub fn pdb(json: &str) -> Result<Pdb, DecodeError> {
+    wire::<pdb::Wire<'_>>("PodDisruptionBudget", json)?.into_pdb()
+}
+
+/// Reads a PersistentVolumeClaim.
+///
+/// # Errors
+///
+/// Not JSON, or no name or namespace.
+pub fn claim(json: &str) -> Result<ClaimObject, DecodeError> {
+    wire::<storage::ClaimWire<'_>>("PersistentVolumeClaim", json)?.into_claim()
+}
+
+/// Reads a PersistentVolume.
+///
+/// # Errors
+///
+/// Not JSON, or no name.
+pub fn volume(json: &str) -> Result<VolumeObject, DecodeError> {
+    wire::<storage::VolumeWire<'_>>("PersistentVolume", json)?.into_volume()
+}
+
+/// Reads what any controller of Pods says about its replicas: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, and
+/// whatever else has `spec.replicas` and `status.readyReplicas`.
+///
+/// # Errors
+///
+/// Not JSON.
+pub fn workload(json: &str) -> Result<Workload, DecodeError> {
+    Ok(wire::<workload::Wire<'_>>("workload", json)?.into_workload())
+}
+
+/// Reads only what identifies an object of any kind. Works for objects that cannot be read as a whole.
+///
+/// # Errors
+///
+/// Not JSON, or not an object.
+pub fn identity(json: &str) -> Result<Identity, DecodeError> {
+    wire::<common::IdentityWire<'_>>("object", json).map(common::IdentityWire::into_identity)
+}
+
+/// Parses, and names the object where that fails.
+fn wire<'a, T: Deserialize<'a>>(kind: &'static str, json: &'a str) -> Result<T, DecodeError> {
+    serde_json::from_str(json).map_err(|source| {
+        let object = serde_json::from_str::<common::IdentityWire<'_>>(json)
+            .map_or_else(|_| "of unknown name".to_owned(), |object| object.into_identity().path());
+        DecodeError::Malformed { kind, object, source }
+    })
 }

@@ -4,9 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rotate_shared::names;
 
 use super::resources::Resources;
 use super::selector::{Labels, Taint};
+
+/// The annotations of a node that somebody reads; no others are kept.
+pub const KEPT_ANNOTATIONS: &[&str] = &[
+    names::CORDONED_BY,
+    names::KARPENTER_DO_NOT_DISRUPT,
+    names::PROTECTED_BY,
+    names::ROTATION,
+    names::SCALE_DOWN_DISABLED,
+    "cluster.x-k8s.io/cluster-namespace",
+    "cluster.x-k8s.io/machine",
+];
 
 /// A node, trimmed to what is decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +33,7 @@ pub struct Node {
     pub deleting: bool,
     /// Labels.
     pub labels: Arc<Labels>,
-    /// Annotations under our prefix and the autoscalers' that [`rotate_shared::names`] lists; no others are kept.
+    /// Those of its annotations that [`KEPT_ANNOTATIONS`] lists.
     pub annotations: BTreeMap<Box<str>, Box<str>>,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
@@ -47,7 +59,7 @@ impl Node {
     /// The value of the host name label: what pins compare with.
     #[must_use]
     pub fn hostname(&self) -> Option<&str> {
-        self.label(rotate_shared::names::HOSTNAME)
+        self.label(names::HOSTNAME)
     }
 
     /// Ready, schedulable and not leaving.

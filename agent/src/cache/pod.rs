@@ -7,6 +7,12 @@ use jiff::Timestamp;
 use super::selector::Labels;
 use super::shape::Shape;
 
+/// Annotation of a static Pod's mirror in the API.
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The annotations of a Pod that somebody reads: they become fields of its [`Shape`].
+pub(super) const KEPT_ANNOTATIONS: &[&str] =
+    &[MIRROR, rotate_shared::names::KARPENTER_DO_NOT_DISRUPT, rotate_shared::names::SAFE_TO_EVICT];
+
 /// A Pod, trimmed to what is decided on. Cheap to clone. The index keeps something smaller and builds this on request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
