@@ -195,6 +195,8 @@ struct Status<'a> {
     /// Says `Infeasible` on servers that do not yet report it as a condition.
     #[serde(borrow)]
     resize: Option<Text<'a>>,
+    allocated_resources: Option<AmountsWire>,
+    resources: Option<Requirements>,
     #[serde(borrow, deserialize_with = "nullable")]
     conditions: Vec<Condition<'a>>,
     #[serde(borrow, deserialize_with = "nullable")]
@@ -299,6 +301,8 @@ impl Spec<'_> {
                 init_containers: containers(self.init_containers, &mut status.init_container_statuses),
                 overhead: self.overhead.0,
                 pod_level: requests_of(self.resources),
+                pod_allocated: status.allocated_resources.take().map(|amounts| amounts.0),
+                pod_actual: requests_of(status.resources.take()),
                 resize_infeasible: status.resize_infeasible(),
             }),
             priority: self.priority.unwrap_or(0),
