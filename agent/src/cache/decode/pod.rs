@@ -128,6 +128,11 @@ struct SpreadWire<'a> {
     label_selector: Option<SelectorWire>,
     #[serde(borrow, deserialize_with = "nullable")]
     match_label_keys: Vec<Text<'a>>,
+    min_domains: Option<i32>,
+    #[serde(borrow)]
+    node_affinity_policy: Option<Text<'a>>,
+    #[serde(borrow)]
+    node_taints_policy: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -302,7 +307,7 @@ impl Spec<'_> {
                 overhead: self.overhead.0,
                 pod_level: requests_of(self.resources),
                 pod_allocated: status.allocated_resources.take().map(|amounts| amounts.0),
-                pod_actual: requests_of(status.resources.take()),
+                pod_actual: actual_of(status.resources.take()),
                 resize_infeasible: status.resize_infeasible(),
             }),
             priority: self.priority.unwrap_or(0),
@@ -335,12 +340,17 @@ fn requests_of(requirements: Option<Requirements>) -> Option<Amounts> {
     requirements.and_then(|requirements| requirements.requests).map(|amounts| amounts.0)
 }
 
+/// What a status says is granted: `Some`, if empty, as soon as it says anything.
+fn actual_of(resources: Option<Requirements>) -> Option<Amounts> {
+    resources.map(|resources| resources.requests.unwrap_or_default().0)
+}
+
 /// Pairs containers with what their status says of them. A status is used once: names are unique in a Pod.
 fn containers(specs: Vec<ContainerWire<'_>>, statuses: &mut [ContainerStatus<'_>]) -> Vec<Container> {
     let pair = |spec: ContainerWire<'_>| {
         let status = statuses.iter_mut().find(|status| status.name == spec.name).map(std::mem::take);
         let (allocated, actual) =
-            status.map_or((None, None), |status| (status.allocated_resources, requests_of(status.resources)));
+            status.map_or((None, None), |status| (status.allocated_resources, actual_of(status.resources)));
         Container {
             requests: requests_of(spec.resources).unwrap_or_default(),
             restartable: spec.restart_policy.is_some_and(|policy| policy.0 == "Always"),
@@ -451,6 +461,13 @@ impl SpreadWire<'_> {
             }
             sort_expressions(expressions);
         }
-        Some(Spread { topology_key: self.topology_key, max_skew: self.max_skew, selector })
+        Some(Spread {
+            topology_key: self.topology_key,
+            max_skew: self.max_skew,
+            selector,
+            min_domains: self.min_domains.unwrap_or(1),
+            ignores_affinity: self.node_affinity_policy.is_some_and(|policy| policy.0 == "Ignore"),
+            honors_taints: self.node_taints_policy.is_some_and(|policy| policy.0 == "Honor"),
+        })
     }
 }
