@@ -2,6 +2,7 @@
 
 use axum::Router;
 use kube::Client;
+use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
@@ -22,7 +23,13 @@ impl Agent {
     /// Starts the agent's tasks on the present runtime.
     #[must_use]
     pub fn start(_config: Config, client: Client, clock: Clock) -> Self {
-        let api = http::Api { cache: Cache::new(State::default()), views: Views::default(), client, clock };
+        let api = http::Api {
+            cache: Cache::new(State::default()),
+            views: Views::default(),
+            client,
+            clock,
+            closing: CancellationToken::new(),
+        };
         Self { api }
     }
 

@@ -9,9 +9,12 @@
 //!
 //! Handlers read the cache and the rotations' views and write records and requests; they never call into the engine.
 
+mod auth;
 mod control;
+mod events;
 mod extract;
 mod problem;
+mod rotations;
 mod state;
 #[cfg(test)]
 mod testing;

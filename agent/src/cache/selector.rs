@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod parse;
+
+pub use parse::ParseError;
+
 /// Labels of an object.
 pub type Labels = BTreeMap<Box<str>, Box<str>>;
 

@@ -6,6 +6,7 @@ use rotate_shared::VersionInfo;
 
 use super::problem;
 use super::state::Api;
+use super::{events, rotations};
 
 /// The whole control API, for callers that are trusted already: the plugin with the agent inside, the demo, tests.
 /// Over a socket it is served behind [`super::auth`] only.
@@ -13,6 +14,9 @@ pub(crate) fn router(api: Api) -> Router {
     Router::new()
         .route("/livez", get(async || "ok"))
         .route("/version", get(async || Json(VersionInfo::current())))
+        .route("/v1/rotations", get(rotations::list))
+        .route("/v1/rotations/{id}", get(rotations::show))
+        .route("/v1/rotations/{id}/events", get(events::follow))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .with_state(api)

@@ -2,6 +2,7 @@
 
 use kube::Client;
 use kube::client::Body;
+use tokio_util::sync::CancellationToken;
 
 use super::state::Api;
 use crate::cache::{Cache, State};
@@ -18,5 +19,6 @@ pub(super) fn api() -> Api {
         views: Views::default(),
         client: Client::new(nothing, "default"),
         clock: Clock::system(),
+        closing: CancellationToken::new(),
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rotate_shared::Rotation;
 use tokio::sync::watch;
 
-/// All known rotations by id: a value that never changes, replaced whole.
-pub type Shown = Arc<BTreeMap<String, Arc<Rotation>>>;
+/// All known rotations by id: a value that never changes, replaced whole. `None`: the records were not read yet.
+pub type Shown = Option<Arc<BTreeMap<String, Arc<Rotation>>>>;
 
 /// A shared, cheaply cloned handle. Only the engine's task publishes; HTTP handlers read and subscribe.
 #[derive(Clone, Debug, Default)]
@@ -16,16 +16,22 @@ pub struct Views {
 }
 
 impl Views {
+    /// Whether the records were read: before, that a rotation is not here means nothing.
+    #[must_use]
+    pub fn loaded(&self) -> bool {
+        self.shown.borrow().is_some()
+    }
+
     /// The rotation with this id.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<Rotation>> {
-        self.shown.borrow().get(id).cloned()
+        self.shown.borrow().as_ref()?.get(id).cloned()
     }
 
     /// All rotations, live ones first, then the newest.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Rotation>> {
-        let mut rotations: Vec<_> = self.shown.borrow().values().cloned().collect();
+        let mut rotations: Vec<_> = self.shown.borrow().iter().flat_map(|shown| shown.values()).cloned().collect();
         rotations.sort_by(|a, b| {
             let order = |rotation: &Rotation| (rotation.phase.is_terminal(), std::cmp::Reverse(rotation.created_at));
             order(a).cmp(&order(b)).then_with(|| a.node.cmp(&b.node))
@@ -37,7 +43,11 @@ impl Views {
     #[must_use]
     pub fn live(&self, node_uid: &str) -> Option<Arc<Rotation>> {
         let shown = self.shown.borrow();
-        shown.values().find(|rotation| rotation.node_uid == node_uid && !rotation.phase.is_terminal()).cloned()
+        shown
+            .as_ref()?
+            .values()
+            .find(|rotation| rotation.node_uid == node_uid && !rotation.phase.is_terminal())
+            .cloned()
     }
 
     /// A receiver that sees each change (several may come as one).
@@ -51,9 +61,10 @@ impl Views {
     pub fn publish(&self, rotations: impl IntoIterator<Item = Rotation>) {
         self.shown.send_if_modified(|shown| {
             let mut next = BTreeMap::new();
-            let mut changed = false;
+            let mut changed = shown.is_none();
+            let before = shown.take().unwrap_or_default();
             for mut rotation in rotations {
-                let old = shown.get(&rotation.id);
+                let old = before.get(&rotation.id);
                 if let Some(old) = old {
                     rotation.revision = old.revision;
                     if **old == rotation {
@@ -65,11 +76,98 @@ impl Views {
                 changed = true;
                 next.insert(rotation.id.clone(), Arc::new(rotation));
             }
-            changed |= next.len() != shown.len();
-            if changed {
-                *shown = Arc::new(next);
-            }
+            changed |= next.len() != before.len();
+            *shown = Some(if changed { Arc::new(next) } else { before });
             changed
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rotate_shared::plan::Provider;
+    use rotate_shared::rotation::{Progress, RequestedBy};
+    use rotate_shared::{Options, Phase};
+
+    use super::*;
+
+    fn rotation(id: &str, phase: Phase) -> Rotation {
+        Rotation {
+            api_version: rotate_shared::API_VERSION.to_owned(),
+            kind: "Rotation".to_owned(),
+            id: id.to_owned(),
+            batch: None,
+            node: format!("node-{id}"),
+            node_uid: format!("uid-{id}"),
+            provider: Provider::Unmanaged,
+            phase,
+            paused: false,
+            cancelling: false,
+            options: Options::default(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            phases: Vec::new(),
+            progress: Progress::default(),
+            waiting: Vec::new(),
+            warnings: Vec::new(),
+            moved: Vec::new(),
+            outcome: None,
+            requested_by: RequestedBy::default(),
+            revision: 0,
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_until_the_first_word_of_the_engine() {
+        let views = Views::default();
+        assert!(!views.loaded());
+        views.publish([]);
+        assert!(views.loaded());
+    }
+
+    #[test]
+    fn only_a_change_raises_the_revision_and_wakes_the_followers() {
+        let views = Views::default();
+        views.publish([rotation("a", Phase::Queued), rotation("b", Phase::Queued)]);
+        let follower = views.subscribe();
+        views.publish([rotation("a", Phase::Queued), rotation("b", Phase::Queued)]);
+        assert!(!follower.has_changed().unwrap());
+        views.publish([rotation("a", Phase::Surging), rotation("b", Phase::Queued)]);
+        assert!(follower.has_changed().unwrap());
+        assert_eq!(views.get("a").unwrap().revision, 2);
+        assert_eq!(views.get("b").unwrap().revision, 1);
+    }
+
+    #[test]
+    fn a_rotation_that_is_no_longer_published_is_gone() {
+        let views = Views::default();
+        views.publish([rotation("a", Phase::Queued), rotation("b", Phase::Queued)]);
+        let follower = views.subscribe();
+        views.publish([rotation("b", Phase::Queued)]);
+        assert!(follower.has_changed().unwrap());
+        assert!(views.get("a").is_none());
+    }
+
+    #[test]
+    fn live_rotations_are_listed_first_then_the_newest() {
+        let views = Views::default();
+        let at = |seconds, mut rotation: Rotation| {
+            rotation.created_at = jiff::Timestamp::from_second(seconds).unwrap();
+            rotation
+        };
+        views.publish([
+            at(1, rotation("old", Phase::Succeeded)),
+            at(3, rotation("new", Phase::Failed)),
+            at(2, rotation("live", Phase::Draining)),
+        ]);
+        let ids: Vec<_> = views.list().iter().map(|rotation| rotation.id.clone()).collect();
+        assert_eq!(ids, ["live", "new", "old"]);
+    }
+
+    #[test]
+    fn a_node_has_a_live_rotation_only_while_it_is_not_over() {
+        let views = Views::default();
+        views.publish([rotation("a", Phase::Succeeded), rotation("b", Phase::Settling)]);
+        assert!(views.live("uid-a").is_none());
+        assert_eq!(views.live("uid-b").unwrap().id, "b");
     }
 }

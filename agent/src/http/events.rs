@@ -1,0 +1,65 @@
+//! A rotation followed: each event is the whole of it, so that a follower who missed some needs none of them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::{Stream, StreamExt, stream};
+use http::HeaderMap;
+use rotate_shared::Rotation;
+use tokio::sync::watch;
+
+use super::extract::Id;
+use super::problem::Refusal;
+use super::state::Api;
+use crate::rotation::views::Shown;
+
+/// Idle proxies and port-forwards close connections after some minutes; a follower notices a dead agent this soon.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// `GET /v1/rotations/{id}/events`: the present state at once (unless the follower has it, by `Last-Event-ID`), then each
+/// change, several at once being told as one. Ends after a terminal state, when the record is deleted, and with the agent.
+pub(super) async fn follow(
+    State(api): State<Api>,
+    Id(id): Id,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
+    let shown = api.views.subscribe();
+    api.rotation(&id)?;
+    // Anything but the present revision is a gap: revisions start over with each leader, so they can't be compared.
+    let seen = headers.get("last-event-id").and_then(|seen| seen.to_str().ok()?.parse().ok());
+    let events = changes(shown, id, seen).map(|rotation| Ok(event(&rotation)));
+    let events = events.take_until(api.closing.clone().cancelled_owned());
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("still here")))
+}
+
+fn event(rotation: &Rotation) -> Event {
+    let json = serde_json::to_string(rotation).expect("a rotation's keys are strings");
+    Event::default().id(rotation.revision.to_string()).data(json)
+}
+
+struct Follower {
+    shown: watch::Receiver<Shown>,
+    id: String,
+    seen: Option<u64>,
+    ended: bool,
+}
+
+fn changes(shown: watch::Receiver<Shown>, id: String, seen: Option<u64>) -> impl Stream<Item = Arc<Rotation>> {
+    stream::unfold(Follower { shown, id, seen, ended: false }, async |mut follower| {
+        while !follower.ended {
+            let rotation = follower.shown.borrow_and_update().as_ref()?.get(&follower.id).cloned()?;
+            follower.ended = rotation.phase.is_terminal();
+            if follower.seen != Some(rotation.revision) {
+                follower.seen = Some(rotation.revision);
+                return Some((rotation, follower));
+            }
+            if !follower.ended {
+                follower.shown.changed().await.ok()?;
+            }
+        }
+        None
+    })
+}

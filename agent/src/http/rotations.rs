@@ -1,0 +1,43 @@
+//! Rotations: listed, shown, paused, resumed, cancelled.
+
+use axum::Json;
+use axum::extract::State;
+use rotate_shared::{API_VERSION, Rotation, RotationList};
+use serde::Deserialize;
+
+use super::extract::{Id, Params};
+use super::problem::Refusal;
+use super::state::Api;
+
+/// Which rotations; all that are given must hold.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    batch: Option<String>,
+    node: Option<String>,
+}
+
+impl Filter {
+    fn matches(&self, rotation: &Rotation) -> bool {
+        self.node.as_ref().is_none_or(|node| *node == rotation.node)
+            && (self.batch.is_none() || self.batch == rotation.batch)
+    }
+}
+
+/// `GET /v1/rotations`.
+pub(super) async fn list(
+    State(api): State<Api>,
+    Params(filter): Params<Filter>,
+) -> Result<Json<RotationList>, Refusal> {
+    let shown = api.rotations()?.list().into_iter().filter(|rotation| filter.matches(rotation));
+    Ok(Json(rotation_list(shown.map(|rotation| (*rotation).clone()).collect())))
+}
+
+/// `GET /v1/rotations/{id}`.
+pub(super) async fn show(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
+    api.rotation(&id).map(|rotation| Json((*rotation).clone()))
+}
+
+pub(super) fn rotation_list(items: Vec<Rotation>) -> RotationList {
+    RotationList { api_version: API_VERSION.to_owned(), kind: "RotationList".to_owned(), items }
+}
