@@ -1,0 +1,1 @@
+//! The state after any events equals a full recount.
