@@ -6,6 +6,8 @@ pub mod classify;
 pub mod constraints;
 pub mod fit;
 pub mod matching;
+mod pin;
 pub mod placeholder;
 pub mod plan;
 pub mod requests;
+mod terms;

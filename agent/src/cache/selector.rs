@@ -1,6 +1,7 @@
 //! Label selectors, node selector terms, taints and tolerations: matching as the scheduler does it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,24 @@ impl Expression {
     }
 }
 
+impl fmt::Display for Expression {
+    /// As `kubectl get -l` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator, values } = self;
+        let listed = values.join(",");
+        match operator {
+            Operator::In if values.len() == 1 => write!(f, "{key}={listed}"),
+            Operator::In => write!(f, "{key} in ({listed})"),
+            Operator::NotIn if values.len() == 1 => write!(f, "{key}!={listed}"),
+            Operator::NotIn => write!(f, "{key} notin ({listed})"),
+            Operator::Exists => write!(f, "{key}"),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::Gt => write!(f, "{key}>{listed}"),
+            Operator::Lt => write!(f, "{key}<{listed}"),
+        }
+    }
+}
+
 /// A selector of labels. No expression: everything is selected. (A *missing* selector selects nothing: that is an
 /// `Option` at its owner.)
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +93,12 @@ impl Selector {
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.expressions.iter().all(|expression| expression.matches(labels.get(&expression.key).map(|value| &**value)))
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        all_of(f, self.expressions.iter())
     }
 }
 
@@ -97,6 +122,19 @@ impl NodeTerm {
             .all(|expression| expression.matches(labels.get(&expression.key).map(|value| &**value)))
             && self.fields.iter().all(|field| &*field.key == "metadata.name" && field.matches(Some(name)))
     }
+}
+
+impl fmt::Display for NodeTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        all_of(f, self.expressions.iter().chain(&self.fields))
+    }
+}
+
+fn all_of<'a>(f: &mut fmt::Formatter<'_>, expressions: impl Iterator<Item = &'a Expression>) -> fmt::Result {
+    for (place, expression) in expressions.enumerate() {
+        write!(f, "{}{expression}", if place == 0 { "" } else { "," })?;
+    }
+    Ok(())
 }
 
 /// What a taint does.

@@ -1,10 +1,22 @@
 //! Which Pods on the candidate are evicted, and for which of them room is reserved.
+//!
+//! ```text
+//! ours, DaemonSet, mirror, finished ──▶ left alone
+//! shutting down ────────────────────▶ waited for
+//! everything else ──▶ evicted, unless one of the reasons below blocks it:
+//!   bare, pinned, other scheduler, data on the node's disk, marked as not to be disrupted
+//! ```
 
-use jiff::Timestamp;
-use rotate_shared::Options;
+use jiff::{SignedDuration, Timestamp};
 use rotate_shared::plan::{Disposition, Notice, PodReason};
+use rotate_shared::{Code, Options};
 
+use super::pin;
+use crate::cache::selector::{Taint, TaintEffect};
 use crate::cache::{Node, Pod, State, Volumes};
+
+/// The taint that the control plane puts on a cordoned node.
+const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// What a Pod is judged against.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +36,10 @@ pub struct Context<'a> {
 pub struct Verdict {
     /// What happens to it.
     pub disposition: Disposition,
-    /// Whether room is reserved for its replacement.
+    /// Whether room is reserved for its replacement. Of a Pod that stands in the way: whether it would be, once that
+    /// is lifted.
     pub reserved: bool,
-    /// Why.
+    /// Why. With several reasons, the first that blocks.
     pub reason: PodReason,
     /// Stands in the way (set exactly when the disposition is `Block`). Several may apply at once: a bare Pod with
     /// local storage is named for both.
@@ -37,25 +50,206 @@ pub struct Verdict {
 
 /// Judges a Pod bound to the candidate.
 #[must_use]
-pub fn classify(_pod: &Pod, _context: &Context<'_>) -> Verdict {
-    unimplemented!()
+pub fn classify(pod: &Pod, context: &Context<'_>) -> Verdict {
+    let settled = |disposition, reason| Verdict {
+        disposition,
+        reserved: false,
+        reason,
+        blockers: Vec::new(),
+        warnings: Vec::new(),
+    };
+    if pod.is_placeholder() {
+        return settled(Disposition::Gone, PodReason::Placeholder);
+    }
+    if pod.shape.mirror {
+        return settled(Disposition::Stay, PodReason::Mirror);
+    }
+    if is_daemon(pod) {
+        if context.options.ignore_daemonsets {
+            return settled(Disposition::Stay, PodReason::Daemonset);
+        }
+        let blocker = notice(
+            pod,
+            Code::DaemonSetPod,
+            "is managed by a DaemonSet, which would create it anew on this node".to_owned(),
+            "--ignore-daemonsets leaves it where it is",
+        );
+        return Verdict { blockers: vec![blocker], ..settled(Disposition::Block, PodReason::Daemonset) };
+    }
+    if pod.phase.is_finished() {
+        return settled(Disposition::Gone, PodReason::Completed);
+    }
+    let pin = pinned_by(pod, context);
+    if pod.deleted.is_some() {
+        let reserved = has_recreating_owner(pod) && pin.is_none();
+        return Verdict { reserved, ..settled(Disposition::Wait, PodReason::Terminating) };
+    }
+    judge(pod, context, pin)
+}
+
+/// A reason why a Pod is not simply moved.
+struct Objection {
+    reason: PodReason,
+    lifted: bool,
+    notice: Notice,
+}
+
+fn judge(pod: &Pod, context: &Context<'_>, pin: Option<String>) -> Verdict {
+    let options = context.options;
+    let bare = !has_recreating_owner(pod);
+    let reserved = !bare && pin.is_none();
+    let mut objections = Vec::new();
+    let mut object = |reason, lifted, notice| objections.push(Objection { reason, lifted, notice });
+    if bare {
+        let message = "has no controller: nothing creates it anew".to_owned();
+        let remedy = "--force evicts it for good; or give it a controller";
+        object(PodReason::Bare, options.force, notice(pod, Code::BarePod, message, remedy));
+    }
+    if let Some(message) = pin {
+        let remedy = "--evict-pinned evicts it; its replacement stays Pending until it may run elsewhere";
+        object(PodReason::Pinned, options.evict_pinned, notice(pod, Code::PinnedPod, message, remedy));
+    }
+    if let Some(message) = unsupported_scheduling(pod) {
+        let remedy =
+            "--force evicts it; room for it is reserved as for any other Pod, which its scheduler may not heed";
+        let notice = notice(pod, Code::SchedulerUnsupported, message, remedy);
+        object(PodReason::SchedulerUnsupported, options.force, notice);
+    }
+    if pod.shape.local_storage {
+        let message = "has an emptyDir on the node's disk, which is lost with its eviction".to_owned();
+        let remedy = "--delete-emptydir-data evicts it and loses that data";
+        object(PodReason::LocalStorage, options.delete_emptydir_data, notice(pod, Code::LocalStorage, message, remedy));
+    }
+    for message in not_to_be_disrupted(pod, context.now) {
+        let remedy = "--ignore-do-not-disrupt evicts it nevertheless; or remove the annotation";
+        object(
+            PodReason::DoNotDisrupt,
+            options.ignore_do_not_disrupt,
+            notice(pod, Code::DoNotDisrupt, message, remedy),
+        );
+    }
+
+    let mut warnings = Vec::new();
+    let returns = tolerates_cordon(pod);
+    if returns {
+        let message = "tolerates the cordon: its replacement may come back to this node".to_owned();
+        warnings.push(notice(pod, Code::ToleratesCordon, message, "remove its toleration of unschedulable nodes"));
+    }
+    if pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "Job" && owner.api_version.starts_with("batch/")) {
+        let message = "belongs to a Job: its eviction may count against the Job's backoffLimit".to_owned();
+        warnings.push(notice(pod, Code::JobPod, message, "a podFailurePolicy that ignores DisruptionTarget"));
+    }
+
+    let reason = objections
+        .iter()
+        .find(|objection| !objection.lifted)
+        .or(objections.first())
+        .map_or(if returns { PodReason::ToleratesCordon } else { PodReason::Replicated }, |objection| objection.reason);
+    let blockers: Vec<_> =
+        objections.into_iter().filter(|objection| !objection.lifted).map(|objection| objection.notice).collect();
+    let disposition = if blockers.is_empty() { Disposition::Evict } else { Disposition::Block };
+    Verdict { disposition, reserved, reason, blockers, warnings }
 }
 
 /// Whether a Pod counts towards its node's movable sum, judged without options and volumes: everything that a
-/// controller would create anew elsewhere. `node` is the node it is bound to, if known.
+/// controller would create anew elsewhere. `node` is the node it is bound to, if known. Allocates nothing.
 #[must_use]
-pub fn counts(_pod: &Pod, _node: Option<&Node>) -> bool {
-    unimplemented!()
+pub fn counts(pod: &Pod, node: Option<&Node>) -> bool {
+    is_real(pod) && has_recreating_owner(pod) && !node.is_some_and(|node| pin::is_pinned(pod, node))
 }
 
 /// Whether a Pod is a real one for the absorb guard: neither DaemonSet-owned, mirror, finished nor placeholder.
+/// Allocates nothing.
 #[must_use]
-pub fn is_real(_pod: &Pod) -> bool {
-    unimplemented!()
+pub fn is_real(pod: &Pod) -> bool {
+    !pod.phase.is_finished() && !pod.shape.mirror && !is_daemon(pod) && !pod.is_placeholder()
 }
 
 /// Verdicts on all Pods of the candidate, by namespace and name.
 #[must_use]
-pub fn classify_node(_state: &State, _context: &Context<'_>) -> Vec<(Pod, Verdict)> {
-    unimplemented!()
+pub fn classify_node(state: &State, context: &Context<'_>) -> Vec<(Pod, Verdict)> {
+    let mut pods = state.pods_on(&context.node.name);
+    pods.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    pods.into_iter()
+        .map(|pod| {
+            let verdict = classify(&pod, context);
+            (pod, verdict)
+        })
+        .collect()
 }
+
+/// Whether the Pod tolerates the taint of a cordoned node.
+pub(crate) fn tolerates_cordon(pod: &Pod) -> bool {
+    let cordon = cordon_taint();
+    pod.shape.tolerations.iter().any(|toleration| toleration.tolerates(&cordon))
+}
+
+/// The taint of a cordoned node.
+pub(crate) fn cordon_taint() -> Taint {
+    Taint { key: CORDON_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule }
+}
+
+fn is_daemon(pod: &Pod) -> bool {
+    pod.owner.as_ref().is_some_and(crate::cache::Owner::is_daemon_set)
+}
+
+/// Whether something would create the Pod anew. A Node as owner is how the kubelet marks static Pods; without the
+/// mirror annotation it is only a claim.
+fn has_recreating_owner(pod: &Pod) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| !(&*owner.kind == "Node" && &*owner.api_version == "v1"))
+}
+
+/// Why a Pod can be on the candidate only.
+fn pinned_by(pod: &Pod, context: &Context<'_>) -> Option<String> {
+    if pin::is_pinned(pod, context.node) {
+        return Some("can run only on this node: its node selector or required affinity names it".to_owned());
+    }
+    let (claim, volume) = pin::pinning_claim(pod, context.node, context.volumes)?;
+    Some(format!("can run only on this node: PersistentVolume {volume} of its claim {claim} is here"))
+}
+
+/// Why the default scheduler does not place a Pod by itself.
+fn unsupported_scheduling(pod: &Pod) -> Option<String> {
+    if let Some(scheduler) = &pod.shape.scheduler {
+        return Some(format!("is placed by the scheduler {scheduler}"));
+    }
+    if pod.shape.pod_group {
+        return Some("belongs to a Pod group, which is placed as a whole".to_owned());
+    }
+    pod.shape.gated.then(|| "has scheduling gates".to_owned())
+}
+
+/// What marks a Pod as not to be disrupted.
+fn not_to_be_disrupted(pod: &Pod, now: Timestamp) -> Vec<String> {
+    let mut marks = Vec::new();
+    if let Some(mark) = pod.shape.do_not_disrupt.as_deref().and_then(|value| do_not_disrupt(pod, value, now)) {
+        marks.push(mark);
+    }
+    if pod.shape.not_safe_to_evict {
+        marks.push(format!("has the annotation {}: \"false\"", rotate_shared::names::SAFE_TO_EVICT));
+    }
+    marks
+}
+
+/// Karpenter's annotation says `true`, or for how long after the Pod's start. What is neither was meant for something:
+/// it blocks, and is shown.
+fn do_not_disrupt(pod: &Pod, value: &str, now: Timestamp) -> Option<String> {
+    let key = rotate_shared::names::KARPENTER_DO_NOT_DISRUPT;
+    match value.parse::<SignedDuration>() {
+        _ if value == "true" => Some(format!("has the annotation {key}: \"true\"")),
+        _ if value == "false" => None,
+        Ok(duration) => {
+            let left = duration.saturating_sub(now.duration_since(pod.created));
+            (left > SignedDuration::ZERO)
+                .then(|| format!("has the annotation {key}: \"{value}\", which ends in {} s", left.as_secs().max(1)))
+        }
+        Err(_) => Some(format!("has the annotation {key}: {value:?}, neither \"true\" nor a duration")),
+    }
+}
+
+fn notice(pod: &Pod, code: Code, message: String, remedy: &str) -> Notice {
+    Notice { code, object: format!("Pod {}", pod.path()), message, remedy: remedy.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,43 @@
 //! Constraints of a Pod translated for its placeholder, never copied.
+//!
+//! A placeholder lives in a namespace of its own, where a copied spread or anti-affinity counts nothing, and it is
+//! scheduled while the original still stands. So whatever looks at other Pods becomes something that holds for both:
+//!
+//! ```text
+//! node selector and affinity, volumes, tolerations, host ports ──▶ as they are
+//! spread, anti-affinity of a zone or the like ──▶ the candidate's zone: the original stands there legally
+//! spread, anti-affinity of a host ──▶ anti-affinity with the workload's namespace spelled out, and mirror labels by
+//!                                     which placeholders of one workload repel each other
+//! anything else ──▶ a blocker
+//! ```
 
+use std::collections::BTreeSet;
+
+use rotate_shared::Code;
+use rotate_shared::names::{HOSTNAME, REPELS_PREFIX, ROOM_NAMESPACE, fnv1a};
 use rotate_shared::plan::Notice;
+use serde::{Deserialize, Serialize};
 
-use crate::cache::selector::{Expression, Labels, NodeTerm, Toleration};
+use super::classify;
+use super::terms;
+use crate::cache::selector::{Expression, Labels, NodeTerm, Operator, Selector, Toleration};
 use crate::cache::shape::{HostPort, PodTerm};
+use crate::cache::volumes::Claim;
 use crate::cache::{Node, Pod, State, Volumes};
 
+/// Alternatives multiply when the Pod's and its volumes' affinities are joined; beyond this nobody could read them.
+const MOST_TERMS: usize = 64;
+
 /// Where a placeholder may be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Placement {
-    /// All must hold.
+    /// All must hold: `In` expressions with one value each, as in a Pod's `nodeSelector`. The candidate's domains are
+    /// in here.
     pub node_selector: Vec<Expression>,
     /// One must hold, where there is any.
     pub node_affinity: Option<Vec<NodeTerm>>,
-    /// Tolerations, as the Pod has them.
+    /// Tolerations, as the Pod has them, without any of the cordon.
     pub tolerations: Vec<Toleration>,
     /// Host ports, as the Pod has them.
     pub host_ports: Vec<HostPort>,
@@ -21,21 +45,214 @@ pub struct Placement {
     pub anti_affinity: Vec<PodTerm>,
     /// Our own labels that placeholders of one workload repel each other by.
     pub labels: Labels,
-    /// The runtime class, for its overhead.
-    pub runtime_class: Option<Box<str>>,
 }
 
-/// Translates a Pod's constraints.
+/// Translates a Pod's constraints. The runtime class is left out: what it demands of nodes and adds to the requests is
+/// in the Pod's spec already, and naming it would add its overhead a second time.
 ///
 /// # Errors
 ///
 /// What cannot be promised, as blockers.
-pub fn translate(_pod: &Pod, _candidate: &Node, _state: &State, _volumes: &Volumes) -> Result<Placement, Vec<Notice>> {
-    unimplemented!()
+pub fn translate(pod: &Pod, candidate: &Node, state: &State, volumes: &Volumes) -> Result<Placement, Vec<Notice>> {
+    let mut refused = Vec::new();
+    let shape = &pod.shape;
+    let mut placement = Placement {
+        node_selector: shape.node_selector.clone(),
+        node_affinity: shape.node_affinity.clone().filter(|terms| !terms.is_empty()),
+        tolerations: without_cordon(&shape.tolerations, state),
+        host_ports: shape.host_ports.clone(),
+        anti_affinity: Vec::new(),
+        labels: Labels::new(),
+    };
+    if !shape.affinity.is_empty() {
+        refused.push("requires Pods beside it (required Pod affinity)".to_owned());
+    }
+    if shape.resource_claims {
+        refused.push("uses resource claims (dynamic resource allocation)".to_owned());
+    }
+
+    for spread in &shape.spread {
+        if &*spread.topology_key == HOSTNAME {
+            // Stricter than a spread of more than one a host, and exact for one: the emptied candidate stays a domain
+            // with none, so that only hosts with none are allowed.
+            repel(&mut placement, pod, &spread.selector.clone(), &[], None);
+        } else {
+            stay_in_domain(&mut placement, candidate, &spread.topology_key, "topology spread", &mut refused);
+        }
+    }
+    for term in &shape.anti_affinity {
+        if &*term.topology_key == HOSTNAME {
+            repel(&mut placement, pod, &term.selector, &term.namespaces, term.namespace_selector.as_ref());
+        } else {
+            stay_in_domain(&mut placement, candidate, &term.topology_key, "anti-affinity", &mut refused);
+        }
+    }
+    for (namespace, key) in foreign_terms(pod, state) {
+        if &*key == HOSTNAME {
+            refused.push(format!("is repelled host by host by Pods of namespace {namespace} (their anti-affinity)"));
+        } else {
+            stay_in_domain(&mut placement, candidate, &key, "anti-affinity of other Pods", &mut refused);
+        }
+    }
+    for claim in &*pod.claims {
+        match volumes.claims.get(&(Box::from(&*pod.namespace), claim.clone())) {
+            Some(Claim::Unbound | Claim::Bound { terms: None, .. }) => {}
+            Some(Claim::Bound { volume, terms: Some(terms), .. }) => {
+                let joined = join(placement.node_affinity.take(), terms);
+                if joined.len() > MOST_TERMS {
+                    refused.push(format!("has more than {MOST_TERMS} combined node affinity terms (volume {volume})"));
+                }
+                placement.node_affinity = Some(joined);
+            }
+            None => refused.push(format!("mounts the claim {claim}, of which nothing is known")),
+        }
+    }
+    placement.node_selector.sort();
+    placement.node_selector.dedup();
+    placement.anti_affinity.sort();
+    placement.anti_affinity.dedup();
+
+    if refused.is_empty() {
+        return Ok(placement);
+    }
+    Err(refused.into_iter().map(|message| unsupported(pod, &message)).collect())
+}
+
+fn unsupported(pod: &Pod, message: &str) -> Notice {
+    Notice {
+        code: Code::ConstraintUnsupported,
+        object: format!("Pod {}", pod.path()),
+        message: format!("{message}: room for it cannot be promised"),
+        remedy: "--force evicts it without room reserved".to_owned(),
+    }
+}
+
+/// Requires the candidate's own value of `key`.
+fn stay_in_domain(placement: &mut Placement, candidate: &Node, key: &str, why: &str, refused: &mut Vec<String>) {
+    let Some(value) = candidate.label(key) else {
+        refused.push(format!("has a constraint on {key} ({why}), a label that this node does not have"));
+        return;
+    };
+    let elsewhere =
+        placement.node_selector.iter().any(|expression| &*expression.key == key && !expression.matches(Some(value)));
+    if elsewhere {
+        refused.push(format!("selects another {key} than this node's {value}, and has a constraint on it ({why})"));
+        return;
+    }
+    placement.node_selector.push(Expression { key: key.into(), operator: Operator::In, values: vec![value.into()] });
+}
+
+/// Keeps the placeholder off hosts with Pods that the selector means. Where it means the Pod itself, its siblings'
+/// placeholders must keep off each other too, which they do by a label of ours, the same for all of them.
+fn repel(
+    placement: &mut Placement,
+    pod: &Pod,
+    selector: &Option<Selector>,
+    namespaces: &[Box<str>],
+    namespace_selector: Option<&Selector>,
+) {
+    let Some(selector) = selector else { return };
+    let own: Box<str> = Box::from(&*pod.namespace);
+    let namespaces =
+        if namespaces.is_empty() && namespace_selector.is_none() { vec![own] } else { namespaces.to_vec() };
+    let term = PodTerm {
+        topology_key: HOSTNAME.into(),
+        selector: Some(selector.clone()),
+        namespaces,
+        namespace_selector: namespace_selector.cloned(),
+    };
+    if terms::selects(&term, &pod.namespace, &pod.namespace, &pod.labels) != terms::Selected::No {
+        let label: Box<str> = format!(
+            "{REPELS_PREFIX}{:016x}",
+            fnv1a(&format!("{}/{selector}/{}", pod.namespace, terms::namespaces_in_words(&term)))
+        )
+        .into();
+        let mirror = Expression { key: label.clone(), operator: Operator::Exists, values: Vec::new() };
+        placement.labels.insert(label, "".into());
+        placement.anti_affinity.push(PodTerm {
+            topology_key: HOSTNAME.into(),
+            selector: Some(Selector { expressions: vec![mirror] }),
+            namespaces: vec![ROOM_NAMESPACE.into()],
+            namespace_selector: None,
+        });
+    }
+    placement.anti_affinity.push(term);
+}
+
+/// Anti-affinity of other workloads that may mean this Pod: their namespace and the topology key. A term that the Pod
+/// has itself is its siblings' and translated as its own.
+fn foreign_terms(pod: &Pod, state: &State) -> BTreeSet<(String, Box<str>)> {
+    let mut found = BTreeSet::new();
+    for (namespace, shape, _) in state.anti_affine() {
+        for term in &shape.anti_affinity {
+            let siblings = namespace == pod.namespace && pod.shape.anti_affinity.contains(term);
+            if !siblings && terms::selects(term, &namespace, &pod.namespace, &pod.labels) != terms::Selected::No {
+                found.insert((namespace.to_string(), term.topology_key.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// The tolerations without any of the cordon, so that the cordon keeps the placeholder off the candidate. One of every
+/// taint is replaced by one for each taint there is.
+fn without_cordon(tolerations: &[Toleration], state: &State) -> Vec<Toleration> {
+    let cordon = classify::cordon_taint();
+    let mut kept: Vec<Toleration> = Vec::new();
+    for toleration in tolerations {
+        if !toleration.tolerates(&cordon) {
+            kept.push(toleration.clone());
+        } else if toleration.key.is_empty() {
+            let taints: BTreeSet<_> = state
+                .nodes()
+                .flat_map(|node| &node.taints)
+                .filter(|taint| taint.key != cordon.key && toleration.tolerates(taint))
+                .map(|taint| (taint.key.clone(), taint.effect))
+                .collect();
+            kept.extend(taints.into_iter().map(|(key, effect)| Toleration {
+                key,
+                exists: true,
+                value: "".into(),
+                effect: Some(effect),
+                seconds: None,
+            }));
+        }
+    }
+    kept
+}
+
+/// Both alternatives of nodes: each of one with each of the other.
+fn join(terms: Option<Vec<NodeTerm>>, more: &[NodeTerm]) -> Vec<NodeTerm> {
+    let Some(terms) = terms else { return more.to_vec() };
+    let both = |one: &NodeTerm, other: &NodeTerm| {
+        let mut term = one.clone();
+        term.expressions.extend(other.expressions.iter().filter(|new| !one.expressions.contains(new)).cloned());
+        term.fields.extend(other.fields.iter().filter(|new| !one.fields.contains(new)).cloned());
+        term
+    };
+    let joined: BTreeSet<_> = terms.iter().flat_map(|one| more.iter().map(move |other| both(one, other))).collect();
+    joined.into_iter().collect()
 }
 
 /// The placement in words, for a plan.
 #[must_use]
-pub fn describe(_placement: &Placement) -> Vec<String> {
-    unimplemented!()
+pub fn describe(placement: &Placement) -> Vec<String> {
+    let mut words: Vec<_> = placement.node_selector.iter().map(ToString::to_string).collect();
+    if let Some(terms) = &placement.node_affinity {
+        words.push(terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "));
+    }
+    words.extend(placement.host_ports.iter().map(|port| format!("host port {}/{}", port.port, port.protocol)));
+    let apart = placement.anti_affinity.iter().filter(|term| !is_mirror(term));
+    words.extend(apart.map(|term| {
+        let selector = term.selector.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("not on a host with Pods {selector} of {}", terms::namespaces_in_words(term))
+    }));
+    words
 }
+
+fn is_mirror(term: &PodTerm) -> bool {
+    matches!(&*term.namespaces, [namespace] if &**namespace == ROOM_NAMESPACE)
+}
+
+#[cfg(test)]
+mod tests;
