@@ -184,7 +184,7 @@ impl Cluster<'_> {
         let means = |other: &Pod| terms::selects(term, namespace, &other.namespace, &other.labels) != Selected::No;
         let among = match &term.namespace_selector {
             // Only the Pods themselves tell which namespaces there are.
-            Some(_) => self.state.nodes().flat_map(|node| self.on(&node.name)).collect(),
+            Some(_) => self.present(self.state.pods().collect()).chain(self.placed.iter().cloned()).collect(),
             None if term.namespaces.is_empty() => self.bound_in(namespace),
             None => term.namespaces.iter().flat_map(|listed| self.bound_in(listed)).collect::<Vec<_>>(),
         };

@@ -1,6 +1,6 @@
 //! Which Pods a term of Pod affinity or anti-affinity means.
 
-use crate::cache::selector::{Labels, Operator, Selector};
+use crate::cache::selector::{Labels, Selector};
 use crate::cache::shape::PodTerm;
 
 /// The label that the API server puts on each namespace, with its name: the only one that is known without reading
