@@ -1,7 +1,14 @@
 //! The agent as one value: it owns every task; dropping it ends them all.
 
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use axum::Router;
 use kube::Client;
+use rotate_shared::names;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, State};
@@ -9,28 +16,114 @@ use crate::clock::Clock;
 use crate::http;
 use crate::rotation::views::Views;
 
+/// How long answers that are under way may take once the agent is asked to end.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// How an agent is set up.
-#[derive(Clone, Debug, Default)]
-pub struct Config {}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Namespace of the records and the Lease. Default [`names::NAMESPACE`].
+    pub namespace: String,
+    /// Image that placeholders pause in. Default [`Config::PAUSE_IMAGE`].
+    pub placeholder_image: String,
+    /// How many nodes may be in work at once, over all batches. Default [`Config::MAX_CONCURRENT`].
+    pub max_concurrent: u32,
+    /// How many finished rotations are kept. Default [`Config::HISTORY_LIMIT`].
+    pub history_limit: usize,
+}
+
+impl Config {
+    /// What the kubelet itself pauses in.
+    pub const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
+    /// A guard against a batch that asks for too much, not a pace: batches are one at a time by default.
+    pub const MAX_CONCURRENT: u32 = 10;
+    /// A record is some 10 KiB: a few megabytes in all.
+    pub const HISTORY_LIMIT: usize = 200;
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            namespace: names::NAMESPACE.to_owned(),
+            placeholder_image: Self::PAUSE_IMAGE.to_owned(),
+            max_concurrent: Self::MAX_CONCURRENT,
+            history_limit: Self::HISTORY_LIMIT,
+        }
+    }
+}
+
+/// Where an agent listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The control API. Port 0 takes any that is free.
+    pub control: SocketAddr,
+    /// Whether its callers must show a token.
+    pub authenticate: bool,
+    /// Health and metrics. Port 0 takes any that is free.
+    pub ops: SocketAddr,
+}
+
+/// Why an agent cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The port is taken, or not ours to take.
+    #[error("listen on {addr}: {source}")]
+    Listen {
+        /// Where.
+        addr: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A task that must not end has ended.
+    #[error("go on: {0} ended")]
+    TaskEnded(String),
+}
 
 /// A running agent. Its tasks live as long as this value: dropping it is the kill.
 #[derive(Debug)]
 pub struct Agent {
     api: http::Api,
+    // Each ends only by mistake, or once `closing` is cancelled.
+    tasks: JoinSet<&'static str>,
 }
 
 impl Agent {
     /// Starts the agent's tasks on the present runtime.
     #[must_use]
     pub fn start(_config: Config, client: Client, clock: Clock) -> Self {
-        let api = http::Api {
-            cache: Cache::new(State::default()),
-            views: Views::default(),
-            client,
-            clock,
-            closing: CancellationToken::new(),
+        let cache = Cache::new(State::default());
+        let api = http::Api { cache, views: Views::default(), client, clock, closing: CancellationToken::new() };
+        Self { api, tasks: JoinSet::new() }
+    }
+
+    /// Opens the ports; the addresses returned are those taken.
+    ///
+    /// # Errors
+    ///
+    /// A port cannot be taken.
+    pub async fn listen(&mut self, listen: Listen) -> Result<Listen, AgentError> {
+        let (control, control_addr) = bind(listen.control).await?;
+        let (ops, ops_addr) = bind(listen.ops).await?;
+        let router = self.router();
+        let router = if listen.authenticate {
+            http::guard(router, self.api.client.clone(), self.api.clock)
+        } else {
+            http::guard_open(router)
         };
-        Self { api }
+        self.serve("the control port", control, router);
+        self.serve("the ops port", ops, http::ops_router(self.api.clone()));
+        Ok(Listen { control: control_addr, ops: ops_addr, ..listen })
+    }
+
+    fn serve(&mut self, name: &'static str, listener: TcpListener, router: Router) {
+        let closing = self.api.closing.clone().cancelled_owned();
+        self.tasks.spawn(async move {
+            if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(closing).await {
+                tracing::error!(error = %error, "{name} failed");
+            }
+            name
+        });
     }
 
     /// The control API without authentication, for callers in this process.
@@ -43,4 +136,29 @@ impl Agent {
     pub fn views(&self) -> &Views {
         &self.api.views
     }
+
+    /// Waits until a task ends that must not.
+    pub async fn failed(&mut self) -> AgentError {
+        match self.tasks.join_next().await {
+            Some(Ok(name)) => AgentError::TaskEnded(name.to_owned()),
+            Some(Err(error)) => AgentError::TaskEnded(error.to_string()),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends in order: no new requests, those under way are answered, the lead is given up.
+    pub async fn shutdown(mut self) {
+        self.api.closing.cancel();
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
+            tracing::warn!("some requests were not answered in time");
+        }
+    }
+}
+
+async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr), AgentError> {
+    let failed = |source| AgentError::Listen { addr, source };
+    let listener = TcpListener::bind(addr).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }

@@ -13,11 +13,14 @@ mod auth;
 mod control;
 mod events;
 mod extract;
+mod ops;
 mod problem;
 mod rotations;
 mod state;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use auth::{guard, guard_open};
 pub(crate) use control::router as control_router;
+pub(crate) use ops::router as ops_router;
 pub(crate) use state::Api;

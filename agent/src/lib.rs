@@ -6,16 +6,19 @@
 //!             └────────────────────────── watch ◀───────────────────────────────────────┘
 //! ```
 
+pub mod bootstrap;
 pub mod cache;
+pub mod cli;
 pub mod clock;
 pub mod drain;
 pub mod http;
 pub mod lease;
 pub mod provider;
 pub mod rotation;
+pub mod serve;
 pub mod surge;
 
 mod agent;
 pub mod client;
 
-pub use agent::{Agent, Config};
+pub use agent::{Agent, AgentError, Config, Listen};

@@ -1,0 +1,146 @@
+//! The agent's command line, as typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use rotate_shared::names;
+
+use crate::agent::Config;
+
+/// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "rotate-agent", version, about, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What to do instead of running the agent.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to run the agent.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// What to do instead of running the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Do nothing until terminated: what a placeholder Pod runs
+    Pause,
+}
+
+/// How to run the agent.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Run {
+    /// Namespace of the records and the Lease
+    #[arg(long, env = "ROTATE_NAMESPACE", default_value = names::NAMESPACE)]
+    pub namespace: String,
+    /// Where the control API listens
+    #[arg(long, env = "ROTATE_CONTROL_ADDR", default_value = names::CONTROL_ADDR)]
+    pub control_addr: SocketAddr,
+    /// Where health and metrics are served
+    #[arg(long, env = "ROTATE_OPS_ADDR", default_value = names::OPS_ADDR)]
+    pub ops_addr: SocketAddr,
+    /// Image that placeholders pause in
+    #[arg(long, env = "ROTATE_PLACEHOLDER_IMAGE", default_value = Config::PAUSE_IMAGE)]
+    pub placeholder_image: String,
+    /// How many nodes may be in work at once, over all batches
+    #[arg(long, env = "ROTATE_MAX_CONCURRENT", default_value_t = Config::MAX_CONCURRENT, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_concurrent: u32,
+    /// How many finished rotations are kept
+    #[arg(long, env = "ROTATE_HISTORY_LIMIT", default_value_t = Config::HISTORY_LIMIT)]
+    pub history_limit: usize,
+    /// Form of the log on stderr
+    #[arg(long, env = "ROTATE_LOG_FORMAT", value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+    /// Answer everybody who reaches the control port; only on loopback
+    #[arg(long, env = "ROTATE_INSECURE_DEV_NO_AUTH")]
+    pub insecure_dev_no_auth: bool,
+    /// Kubeconfig file; without it as kubectl finds one, else the Pod's service account
+    #[arg(long, env = "ROTATE_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
+}
+
+/// Why what was typed cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UsageError {
+    /// Everybody who reaches the port could drain the cluster.
+    #[error("--insecure-dev-no-auth is refused with --control-addr {0}: it must be a loopback address")]
+    OpenToOthers(SocketAddr),
+}
+
+impl Run {
+    /// What is meant by what was typed.
+    ///
+    /// # Errors
+    ///
+    /// Flags that contradict each other.
+    pub fn config(&self) -> Result<Config, UsageError> {
+        if self.insecure_dev_no_auth && !self.control_addr.ip().is_loopback() {
+            return Err(UsageError::OpenToOthers(self.control_addr));
+        }
+        Ok(Config {
+            namespace: self.namespace.clone(),
+            placeholder_image: self.placeholder_image.clone(),
+            max_concurrent: self.max_concurrent,
+            history_limit: self.history_limit,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn run(args: &[&str]) -> Run {
+        Cli::try_parse_from(["rotate-agent"].iter().chain(args)).unwrap().run
+    }
+
+    #[test]
+    fn the_surface_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_twin() {
+        for arg in Cli::command().get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version")) {
+            let flag = arg.get_long().unwrap();
+            let twin = format!("ROTATE_{}", flag.replace('-', "_").to_uppercase());
+            assert_eq!(arg.get_env().unwrap().to_str().unwrap(), twin);
+        }
+    }
+
+    #[test]
+    fn a_control_port_open_to_others_is_refused_without_authentication() {
+        for addr in ["0.0.0.0:8470", "[::]:8470", "10.0.0.1:8470"] {
+            let run = run(&["--insecure-dev-no-auth", "--control-addr", addr]);
+            assert_eq!(run.config(), Err(UsageError::OpenToOthers(addr.parse().unwrap())));
+        }
+        for addr in ["127.0.0.1:8470", "127.8.8.8:0", "[::1]:8470"] {
+            assert!(run(&["--insecure-dev-no-auth", "--control-addr", addr]).config().is_ok(), "{addr}");
+        }
+        assert!(run(&["--control-addr", "0.0.0.0:8470"]).config().is_ok(), "with authentication it may be anywhere");
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_library() {
+        assert_eq!(run(&[]).config().unwrap(), Config::default());
+    }
+
+    #[test]
+    fn pause_takes_no_flags_of_the_agent() {
+        let cli = Cli::try_parse_from(["rotate-agent", "pause"]).unwrap();
+        assert_eq!(cli.command, Some(Command::Pause));
+        assert!(Cli::try_parse_from(["rotate-agent", "--max-concurrent", "2", "pause"]).is_err());
+        assert!(Cli::try_parse_from(["rotate-agent", "--max-concurrent", "0"]).is_err());
+    }
+}

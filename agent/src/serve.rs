@@ -1,0 +1,81 @@
+//! The agent as a process: its log, its client, its signals.
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::agent::{Agent, Listen};
+use crate::cli::{Cli, Command, LogFormat, Run};
+use crate::clock::Clock;
+
+/// Does what the command line says, until a signal ends it.
+///
+/// # Errors
+///
+/// The agent cannot start, or cannot go on.
+pub async fn run(cli: Cli) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
+    match cli.command {
+        Some(Command::Pause) => signals.next().await,
+        None => agent(cli.run, signals).await?,
+    }
+    Ok(())
+}
+
+async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
+    log(run.log_format);
+    let config = run.config()?;
+    let client = crate::client::production(kube_config(&run).await?).context("failed to set up the API client")?;
+    let mut agent = Agent::start(config, client, Clock::system());
+    let listen = Listen { control: run.control_addr, authenticate: !run.insecure_dev_no_auth, ops: run.ops_addr };
+    let listening = agent.listen(listen).await?;
+    if run.insecure_dev_no_auth {
+        tracing::warn!("the control port answers every program on this machine: for development only");
+    }
+    tracing::info!(control = %listening.control, ops = %listening.ops, version = env!("CARGO_PKG_VERSION"), "started");
+    tokio::select! {
+        error = agent.failed() => return Err(error.into()),
+        () = signals.next() => {}
+    }
+    tracing::info!("ending");
+    agent.shutdown().await;
+    Ok(())
+}
+
+async fn kube_config(run: &Run) -> anyhow::Result<kube::Config> {
+    let Some(path) = &run.kubeconfig else {
+        return kube::Config::infer().await.context("failed to find a kubeconfig or a service account");
+    };
+    let kubeconfig = Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.with_context(|| format!("failed to use {}", path.display()))
+}
+
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("failed to listen for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
