@@ -1,0 +1,184 @@
+//! A stand-in for a cluster autoscaler: late nodes for Pods that don't fit.
+//!
+//! It looks at Pods that the scheduler called unschedulable, packs them into the nodes that still boot, and registers one
+//! more node where they don't fit. Like cluster-autoscaler it ignores Pods of priority below −10. It knows requests, node
+//! selectors and required node affinity with `In`; it knows nothing of taints, spread or affinity between Pods, so that a
+//! Pod which its node turns out not to serve gets another once the node has been Ready for a while.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod, PodSpec};
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::nodes::FakeNode;
+
+/// cluster-autoscaler's default for `--expendable-pods-priority-cutoff`.
+const CUTOFF: i32 = -10;
+/// How often it looks; the real ones take 10 s and 1 s.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long after its boot a node may take to receive the Pods it was made for.
+const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+
+/// A group of equal nodes that grows.
+pub(crate) struct Autoscaler {
+    client: Client,
+    template: FakeNode,
+    prefix: String,
+    boot: Duration,
+    limit: usize,
+    made: Vec<Booting>,
+}
+
+/// A growing group; dropping it ends the growth and leaves the nodes.
+pub(crate) struct Growing(JoinHandle<Result<()>>);
+
+/// A node it made, and the Pods it was made for.
+struct Booting {
+    since: Instant,
+    left: Room,
+    pods: Vec<String>,
+}
+
+/// What is left on a node, by resource; milli-units, since CPU needs them.
+type Room = HashMap<String, i128>;
+
+// === impl Autoscaler ===
+
+impl Autoscaler {
+    /// A group whose nodes are `PREFIX-1`, `PREFIX-2` … like the template and get Ready after `boot`.
+    pub(crate) fn new(client: Client, prefix: &str, template: FakeNode, boot: Duration) -> Self {
+        Self { client, template, prefix: prefix.to_owned(), boot, limit: usize::MAX, made: Vec::new() }
+    }
+
+    /// The most nodes it makes: without it there is no limit.
+    pub(crate) fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Starts to watch for Pods.
+    pub(crate) fn start(mut self) -> Growing {
+        Growing(tokio::spawn(async move {
+            let mut tick = interval(LOOK_EVERY);
+            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tick.tick().await;
+                self.look().await?;
+            }
+        }))
+    }
+
+    async fn look(&mut self) -> Result<()> {
+        let unbound = ListParams::default().fields("spec.nodeName=,status.phase=Pending");
+        let pending = Api::<Pod>::all(self.client.clone()).list(&unbound).await?;
+        let (template, boot) = (self.template.clone(), self.boot);
+        for pod in pending.items.iter().filter(|pod| is_served(pod, &template)) {
+            let uid = pod.uid().unwrap_or_default();
+            let mut booting = self.made.iter_mut().filter(|made| made.since.elapsed() < boot + SETTLES_WITHIN);
+            let wanted = requests(pod);
+            if booting.any(|made| made.pods.contains(&uid) || made.take(&uid, &wanted)) {
+                continue;
+            }
+            let mut next = Booting { since: Instant::now(), left: self.capacity(), pods: Vec::new() };
+            if self.made.len() < self.limit && next.take(&uid, &wanted) {
+                let name = format!("{}-{}", self.prefix, self.made.len() + 1);
+                template.clone().renamed(&name).ready_after(boot).create(&self.client).await?;
+                self.made.push(next);
+            }
+        }
+        Ok(())
+    }
+
+    fn capacity(&self) -> Room {
+        let names = ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
+        names.into_iter().map(|name| (name.to_owned(), milli(self.template.quantity(name)))).collect()
+    }
+}
+
+// === impl Booting ===
+
+impl Booting {
+    /// Gives the Pod its room, if there is enough.
+    fn take(&mut self, uid: &str, wanted: &Room) -> bool {
+        let left = |name: &String| self.left.get(name).copied().unwrap_or(0);
+        if wanted.iter().any(|(name, much)| *much > left(name)) {
+            return false;
+        }
+        for (name, much) in wanted {
+            *self.left.entry(name.clone()).or_default() -= much;
+        }
+        self.pods.push(uid.to_owned());
+        true
+    }
+}
+
+// === impl Growing ===
+
+impl Growing {
+    /// Whether it has failed.
+    pub(crate) fn failed(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Whether such a node is wanted for the Pod.
+fn is_served(pod: &Pod, template: &FakeNode) -> bool {
+    let spec = pod.spec.clone().unwrap_or_default();
+    spec.priority.unwrap_or(0) >= CUTOFF && is_unschedulable(pod) && admits(&spec, template.labels())
+}
+
+fn is_unschedulable(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|it| it.type_ == "PodScheduled" && it.reason.as_deref() == Some("Unschedulable"))
+}
+
+fn requests(pod: &Pod) -> Room {
+    let mut sum = Room::from([("pods".to_owned(), 1000)]);
+    for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
+        let requests = container.resources.iter().flat_map(|resources| resources.requests.iter().flatten());
+        for (name, quantity) in requests {
+            *sum.entry(name.clone()).or_default() += milli(&quantity.0);
+        }
+    }
+    sum
+}
+
+/// Whether a node with these labels would do for the node selector and for one of the required terms.
+fn admits(spec: &PodSpec, labels: &BTreeMap<String, String>) -> bool {
+    let selected = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    selected && required.is_none_or(|it| it.node_selector_terms.iter().any(|term| meets(term, labels)))
+}
+
+fn meets(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>) -> bool {
+    term.match_expressions.iter().flatten().filter(|it| it.operator == "In").all(|it| {
+        let values = it.values.as_deref().unwrap_or_default();
+        labels.get(&it.key).is_some_and(|label| values.contains(label))
+    })
+}
+
+/// The quantities that these tests write: whole numbers with no suffix, `m`, or a binary one.
+fn milli(quantity: &str) -> i128 {
+    let digits = quantity.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let scale = match &quantity[digits.len()..] {
+        "m" => 1,
+        "" => 1000,
+        "Ki" => 1000 << 10,
+        "Mi" => 1000 << 20,
+        "Gi" => 1000 << 30,
+        other => panic!("the test autoscaler does not read the suffix {other:?}"),
+    };
+    digits.parse::<i128>().expect("the test autoscaler reads whole numbers") * scale
+}
