@@ -17,9 +17,9 @@ const KIND: &str = "Node";
 pub(super) struct Wire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     spec: Spec<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     status: Status<'a>,
 }
 

@@ -1,7 +1,7 @@
 //! A disruption budget on the wire.
 
 use super::DecodeError;
-use super::common::{IntOrString, Meta, SelectorWire, Text};
+use super::common::{IntOrString, Meta, SelectorWire, Text, nullable};
 use crate::cache::Pdb;
 use crate::cache::pdbs::Limit;
 
@@ -12,8 +12,9 @@ const KIND: &str = "PodDisruptionBudget";
 pub(super) struct Wire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     spec: Spec<'a>,
+    #[serde(deserialize_with = "nullable")]
     status: Status,
 }
 

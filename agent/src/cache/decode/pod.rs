@@ -25,9 +25,9 @@ const POD_GROUP: &str = "scheduling.x-k8s.io/pod-group";
 pub(super) struct Wire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     spec: Spec<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     status: Status<'a>,
 }
 

@@ -1,7 +1,7 @@
 //! Claims and volumes on the wire.
 
 use super::DecodeError;
-use super::common::{Meta, NodeSelectorWire, Text};
+use super::common::{Meta, NodeSelectorWire, Text, nullable};
 use crate::cache::selector::NodeTerm;
 
 /// A PersistentVolumeClaim, as far as it decides where its Pod may go.
@@ -31,7 +31,7 @@ pub struct VolumeObject {
 pub(super) struct ClaimWire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     spec: ClaimSpec<'a>,
 }
 
@@ -47,6 +47,7 @@ struct ClaimSpec<'a> {
 pub(super) struct VolumeWire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
+    #[serde(deserialize_with = "nullable")]
     spec: VolumeSpec,
 }
 

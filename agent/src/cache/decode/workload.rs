@@ -19,8 +19,9 @@ pub struct Workload {
 pub(super) struct Wire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
+    #[serde(deserialize_with = "nullable")]
     spec: Spec,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "nullable")]
     status: Status<'a>,
 }
 
