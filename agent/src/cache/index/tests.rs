@@ -1,1 +1,192 @@
 //! Tests of the state on single events.
+
+use serde_json::{Value, json};
+
+use super::{Kind, State};
+use crate::cache::decode;
+
+fn pod(uid: &str, node: &str, cpu: &str, more: &Value) -> crate::cache::Pod {
+    let mut object = json!({
+        "metadata": {"namespace": "shop", "name": uid, "uid": uid, "labels": {"app": "cart"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart", "uid": "rs", "controller": true}]},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Running"},
+    });
+    merge(&mut object, more);
+    decode::pod(&object.to_string()).unwrap()
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) if !from.is_null() => *into = from.clone(),
+        _ => {}
+    }
+}
+
+fn node(name: &str, hostname: &str) -> crate::cache::Node {
+    let labels = json!({"kubernetes.io/hostname": hostname});
+    decode::node(&json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "labels": labels}}).to_string())
+        .unwrap()
+}
+
+#[test]
+fn a_pod_that_moves_leaves_its_old_node_and_joins_the_new_one() {
+    let mut state = State::default();
+    state.apply_pod(pod("a", "n1", "500m", &Value::Null));
+    state.apply_pod(pod("b", "n1", "250m", &Value::Null));
+    assert_eq!(state.movable("n1").requests.milli_cpu, 750);
+    state.apply_pod(pod("a", "n2", "500m", &Value::Null));
+    assert_eq!(state.movable("n1").requests.milli_cpu, 250);
+    assert_eq!(state.movable("n2").requests.milli_cpu, 500);
+    assert_eq!(state.pods_on("n1").len(), 1);
+}
+
+#[test]
+fn a_finished_pod_is_listed_and_not_summed() {
+    let mut state = State::default();
+    state.apply_pod(pod("a", "n1", "500m", &json!({"status": {"phase": "Succeeded"}})));
+    assert_eq!(state.usage("n1").pods, 0);
+    assert!(!state.hosts_real_pods("n1"));
+    assert_eq!(state.pods_on("n1").len(), 1);
+}
+
+#[test]
+fn a_deletion_of_the_old_pod_leaves_its_successor_of_the_same_name() {
+    let mut state = State::default();
+    state.apply_pod(pod("old", "n1", "1", &json!({"metadata": {"name": "cart-0"}})));
+    state.apply_pod(pod("new", "n1", "2", &json!({"metadata": {"name": "cart-0"}})));
+    state.remove_pod("old");
+    state.remove_pod("old");
+    assert_eq!(state.movable("n1").requests.milli_cpu, 2000);
+    assert!(state.pod("new").is_some());
+}
+
+#[test]
+fn a_change_of_the_host_name_label_judges_pinned_pods_anew() {
+    let mut state = State::default();
+    let pinned = json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "h1"}}});
+    state.apply_pod(pod("a", "n1", "1", &pinned));
+    state.apply_node(node("n1", "h1"));
+    assert_eq!(state.movable("n1").pods, 0, "pinned here");
+    state.apply_node(node("n1", "other"));
+    assert_eq!(state.movable("n1").pods, 1, "pinned elsewhere counts");
+    state.apply_node(node("n1", "h1"));
+    assert_eq!(state.movable("n1").pods, 0);
+    assert_eq!(state.usage("n1").pods, 1);
+    assert!(state.hosts_real_pods("n1"), "a pinned Pod is real");
+}
+
+#[test]
+fn a_node_is_forgotten_only_by_its_own_uid() {
+    let mut state = State::default();
+    state.apply_node(node("n1", "n1"));
+    state.remove_node("n1", "another");
+    assert!(state.node("n1").is_some());
+    state.remove_node("n1", "uid-n1");
+    assert!(state.node("n1").is_none());
+}
+
+#[test]
+fn a_relist_forgets_what_it_does_not_hold_and_only_at_its_end() {
+    let mut state = State::default();
+    state.apply_pod(pod("a", "n1", "1", &Value::Null));
+    state.apply_pod(pod("b", "n1", "1", &Value::Null));
+    state.begin_relist(Kind::Pods);
+    state.apply_pod(pod("b", "n1", "1", &Value::Null));
+    assert_eq!(state.movable("n1").pods, 2, "no flash of an empty cache");
+    assert_eq!(state.end_relist(Kind::Pods), 1);
+    assert_eq!(state.movable("n1").pods, 1);
+    state.begin_relist(Kind::Nodes);
+    state.end_relist(Kind::Nodes);
+    assert_eq!(state.movable("n1").pods, 1, "a list of nodes says nothing about Pods");
+}
+
+#[test]
+fn siblings_share_their_shape_and_labels() {
+    let mut state = State::default();
+    for number in 0..100 {
+        let name = format!("web-{number}");
+        let own =
+            json!({"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": number.to_string()});
+        state.apply_pod(pod(&name, "n1", "1", &json!({"metadata": {"labels": own}})));
+    }
+    let counts = state.counts();
+    assert_eq!((counts.pods, counts.shapes, counts.label_sets, counts.owners), (100, 1, 1, 1));
+    let labels = state.pod("web-7").unwrap().labels;
+    assert_eq!(&*labels["statefulset.kubernetes.io/pod-name"], "web-7");
+    assert_eq!(&*labels["apps.kubernetes.io/pod-index"], "7");
+    assert_eq!(&*labels["app"], "cart");
+}
+
+#[test]
+fn an_indexed_jobs_pods_share_their_labels() {
+    let mut state = State::default();
+    for (number, name) in ["job-0-x7k2p", "job-1-abcde"].iter().enumerate() {
+        let own = json!({"batch.kubernetes.io/job-completion-index": number.to_string()});
+        state.apply_pod(pod(name, "n1", "1", &json!({"metadata": {"labels": own}})));
+    }
+    assert_eq!(state.counts().label_sets, 1);
+    assert_eq!(&*state.pod("job-1-abcde").unwrap().labels["batch.kubernetes.io/job-completion-index"], "1");
+}
+
+#[test]
+fn a_label_that_the_name_does_not_tell_is_kept() {
+    let mut state = State::default();
+    let own = json!({"statefulset.kubernetes.io/pod-name": "somebody-else", "apps.kubernetes.io/pod-index": "9"});
+    state.apply_pod(pod("web-7", "n1", "1", &json!({"metadata": {"labels": own}})));
+    let labels = state.pod("web-7").unwrap().labels;
+    assert_eq!(&*labels["statefulset.kubernetes.io/pod-name"], "somebody-else");
+    assert_eq!(&*labels["apps.kubernetes.io/pod-index"], "9");
+}
+
+#[test]
+fn budgets_select_pods_of_their_own_namespace() {
+    let mut state = State::default();
+    let pdb = |uid: &str, namespace: &str, selector: Value| {
+        let object =
+            json!({"metadata": {"namespace": namespace, "name": uid, "uid": uid}, "spec": {"selector": selector}});
+        decode::pdb(&object.to_string()).unwrap()
+    };
+    state.apply_pdb(pdb("match", "shop", json!({"matchLabels": {"app": "cart"}})));
+    state.apply_pdb(pdb("all", "shop", json!({})));
+    state.apply_pdb(pdb("none", "shop", Value::Null));
+    state.apply_pdb(pdb("other", "elsewhere", json!({})));
+    let pod = pod("a", "n1", "1", &Value::Null);
+    let uids = |state: &State| state.pdbs_selecting(&pod).iter().map(|pdb| pdb.uid.to_string()).collect::<Vec<_>>();
+    assert_eq!(uids(&state), ["all", "match"]);
+    state.begin_relist(Kind::Pdbs);
+    state.apply_pdb(pdb("match", "shop", json!({"matchLabels": {"app": "cart"}})));
+    assert_eq!(state.end_relist(Kind::Pdbs), 3);
+    assert_eq!(uids(&state), ["match"]);
+    state.remove_pdb("match");
+    assert_eq!(state.counts().pdbs, 0);
+}
+
+#[test]
+fn a_nominated_pod_is_arriving_until_it_is_bound() {
+    let mut state = State::default();
+    let nominated = json!({"status": {"nominatedNodeName": "n1", "phase": "Pending"}});
+    let mut waiting = pod("a", "", "1", &nominated);
+    assert_eq!(waiting.node, None);
+    state.apply_pod(waiting.clone());
+    assert_eq!(state.arriving_on("n1").len(), 1);
+    assert_eq!(state.usage("n1").pods, 0);
+    waiting.node = Some("n1".into());
+    state.apply_pod(waiting);
+    assert_eq!(state.arriving_on("n1").len(), 0);
+    assert_eq!(state.usage("n1").pods, 1);
+}
+
+#[test]
+fn the_revision_is_remembered_for_each_kind() {
+    let mut state = State::default();
+    assert_eq!(state.revision(Kind::Pods), None);
+    state.set_revision(Kind::Pods, "7");
+    state.set_revision(Kind::Nodes, "9");
+    assert_eq!((state.revision(Kind::Pods), state.revision(Kind::Nodes)), (Some("7"), Some("9")));
+}
