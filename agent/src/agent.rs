@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
+use crate::rotation::store::Store;
 use crate::rotation::views::Views;
 
 /// How long answers that are under way may take once the agent is asked to end.
@@ -91,9 +92,16 @@ pub struct Agent {
 impl Agent {
     /// Starts the agent's tasks on the present runtime.
     #[must_use]
-    pub fn start(_config: Config, client: Client, clock: Clock) -> Self {
-        let cache = Cache::new(State::default());
-        let api = http::Api { cache, views: Views::default(), client, clock, closing: CancellationToken::new() };
+    pub fn start(config: Config, client: Client, clock: Clock) -> Self {
+        let store = Store::new(client.clone(), &config.namespace, clock);
+        let api = http::Api {
+            cache: Cache::new(State::default()),
+            views: Views::default(),
+            store,
+            client,
+            clock,
+            closing: CancellationToken::new(),
+        };
         Self { api, tasks: JoinSet::new() }
     }
 

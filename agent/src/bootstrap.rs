@@ -152,3 +152,6 @@ fn priority_class() -> PriorityClass {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

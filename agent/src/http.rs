@@ -11,15 +11,21 @@
 
 mod auth;
 mod control;
+mod create;
 mod events;
 mod extract;
+mod nodes;
 mod ops;
+mod plans;
 mod problem;
 mod rotations;
 mod state;
+mod targets;
 #[cfg(test)]
 mod testing;
 
+#[cfg(test)]
+pub(crate) use auth::needs;
 pub(crate) use auth::{guard, guard_open};
 pub(crate) use control::router as control_router;
 pub(crate) use ops::router as ops_router;

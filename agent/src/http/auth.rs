@@ -3,6 +3,7 @@
 //! Every route is listed in [`RULES`]; one that is not can't be reached over a socket at all.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -62,6 +64,12 @@ pub(crate) struct Caller {
     pub(crate) credential_id: Option<String>,
 }
 
+/// All that [`RULES`] ask for, as (resource, verb): what the manifests' roles are compared with.
+#[cfg(test)]
+pub(crate) fn needs() -> Vec<(String, String)> {
+    RULES.iter().map(|(_, _, Need(resource, verb))| ((*resource).to_owned(), (*verb).to_owned())).collect()
+}
+
 /// Puts the control API behind the API server's judgement.
 pub(crate) fn guard(router: Router, client: Client, clock: Clock) -> Router {
     let gate = Arc::new(Gate { client, clock, remembered: Mutex::default() });
@@ -75,8 +83,10 @@ pub(crate) fn guard_open(router: Router) -> Router {
 
 async fn check_local(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let local = matches!(name, "localhost" | "[::1]") || name.starts_with("127.");
+    let name = host.parse::<Authority>();
+    let name = name.as_ref().map(Authority::host).unwrap_or_default();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let local = name == "localhost" || address.is_ok_and(|address| address.is_loopback());
     if local && !request.headers().contains_key(header::ORIGIN) {
         return next.run(request).await;
     }
@@ -150,6 +160,11 @@ impl Gate {
             )));
         };
         let user = Arc::new(user);
+        self.remember(key, &user);
+        Ok(user)
+    }
+
+    fn remember(&self, key: Key, user: &Arc<UserInfo>) {
         let now = self.clock.now();
         let until = now.saturating_add(REMEMBERED).unwrap_or(Timestamp::MAX);
         let mut remembered = self.remembered.lock();
@@ -159,8 +174,7 @@ impl Gate {
         if remembered.len() >= TOKENS {
             remembered.clear();
         }
-        remembered.insert(key, Entry { user: Arc::clone(&user), until, allowed: HashSet::new() });
-        Ok(user)
+        remembered.insert(key, Entry { user: Arc::clone(user), until, allowed: HashSet::new() });
     }
 
     async fn authorize(&self, need: Need, user: &UserInfo, key: &Key) -> Result<(), Refusal> {
@@ -247,3 +261,6 @@ fn key(token: &str) -> Key {
     let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
+
+#[cfg(test)]
+mod tests;

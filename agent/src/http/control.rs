@@ -1,12 +1,12 @@
 //! The control API's routes.
 
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use rotate_shared::VersionInfo;
 
 use super::problem;
 use super::state::Api;
-use super::{events, rotations};
+use super::{create, events, nodes, plans, rotations};
 
 /// The whole control API, for callers that are trusted already: the plugin with the agent inside, the demo, tests.
 /// Over a socket it is served behind [`super::auth`] only.
@@ -14,9 +14,15 @@ pub(crate) fn router(api: Api) -> Router {
     Router::new()
         .route("/livez", get(async || "ok"))
         .route("/version", get(async || Json(VersionInfo::current())))
-        .route("/v1/rotations", get(rotations::list))
+        .route("/v1/plans", post(plans::create))
+        .route("/v1/rotations", get(rotations::list).post(create::create))
         .route("/v1/rotations/{id}", get(rotations::show))
         .route("/v1/rotations/{id}/events", get(events::follow))
+        .route("/v1/rotations/{id}/pause", post(rotations::pause))
+        .route("/v1/rotations/{id}/resume", post(rotations::resume))
+        .route("/v1/rotations/{id}/cancel", post(rotations::cancel))
+        .route("/v1/nodes", get(nodes::list))
+        .route("/v1/nodes/{name}", get(nodes::show))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .with_state(api)

@@ -26,8 +26,8 @@ pub(super) async fn follow(
     Id(id): Id,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
+    api.rotation(&id).await?;
     let shown = api.views.subscribe();
-    api.rotation(&id)?;
     // Anything but the present revision is a gap: revisions start over with each leader, so they can't be compared.
     let seen = headers.get("last-event-id").and_then(|seen| seen.to_str().ok()?.parse().ok());
     let events = changes(shown, id, seen).map(|rotation| Ok(event(&rotation)));

@@ -2,12 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use rotate_shared::{API_VERSION, Rotation, RotationList};
+use rotate_shared::{API_VERSION, CancelRequest, Rotation, RotationList};
 use serde::Deserialize;
 
-use super::extract::{Id, Params};
+use super::create::refuse;
+use super::extract::{BodyOrDefault, Id, Params};
 use super::problem::Refusal;
 use super::state::Api;
+use crate::rotation::store::Wish;
 
 /// Which rotations; all that are given must hold.
 #[derive(Debug, Default, Deserialize)]
@@ -35,7 +37,31 @@ pub(super) async fn list(
 
 /// `GET /v1/rotations/{id}`.
 pub(super) async fn show(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
-    api.rotation(&id).map(|rotation| Json((*rotation).clone()))
+    api.rotation(&id).await.map(|rotation| Json((*rotation).clone()))
+}
+
+/// `POST /v1/rotations/{id}/pause`. Pausing twice is pausing once.
+pub(super) async fn pause(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
+    ask(&api, &id, Wish::Pause).await
+}
+
+/// `POST /v1/rotations/{id}/resume`.
+pub(super) async fn resume(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
+    ask(&api, &id, Wish::Resume).await
+}
+
+/// `POST /v1/rotations/{id}/cancel`; without a body with all defaults.
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    Id(id): Id,
+    BodyOrDefault(request): BodyOrDefault<CancelRequest>,
+) -> Result<Json<Rotation>, Refusal> {
+    ask(&api, &id, Wish::Cancel(request)).await
+}
+
+async fn ask(api: &Api, id: &str, wish: Wish) -> Result<Json<Rotation>, Refusal> {
+    let entry = api.store.request(id, wish, api.clock.now()).await.map_err(refuse)?;
+    Ok(Json(api.show(&entry)))
 }
 
 pub(super) fn rotation_list(items: Vec<Rotation>) -> RotationList {

@@ -1,14 +1,20 @@
 //! What the handlers work with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::{HeaderValue, header};
 use kube::Client;
+use parking_lot::RwLockReadGuard;
 use rotate_shared::{Code, Rotation};
 use tokio_util::sync::CancellationToken;
 
+use super::create::refuse;
 use super::problem::Refusal;
-use crate::cache::Cache;
+use crate::cache::index::Kind;
+use crate::cache::{Cache, State};
 use crate::clock::Clock;
+use crate::rotation::store::{Entry, Store};
 use crate::rotation::views::Views;
 
 /// Everything that handlers read or write, cheaply cloned.
@@ -16,6 +22,7 @@ use crate::rotation::views::Views;
 pub(crate) struct Api {
     pub(crate) cache: Cache,
     pub(crate) views: Views,
+    pub(crate) store: Store,
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     /// Cancelled when the agent shuts down: answers that would go on end.
@@ -23,17 +30,60 @@ pub(crate) struct Api {
 }
 
 impl Api {
+    /// The cache, once it has seen the whole cluster. Never hold the guard across an await.
+    pub(super) fn state(&self) -> Result<RwLockReadGuard<'_, State>, Refusal> {
+        let state = self.cache.read();
+        let unread = KINDS.iter().find(|(kind, _)| state.revision(*kind).is_none());
+        match unread {
+            None => Ok(state),
+            Some((_, name)) => Err(not_ready(&format!("the cluster's {name} are still being read"))),
+        }
+    }
+
     /// The rotations, once the records were read.
     pub(super) fn rotations(&self) -> Result<&Views, Refusal> {
         if self.views.loaded() {
-            return Ok(&self.views);
+            Ok(&self.views)
+        } else {
+            Err(not_ready("the rotations' records are still being read"))
         }
-        Err(Refusal::new(Code::NotReady, "the rotations' records are still being read; try again in a moment"))
     }
 
-    pub(super) fn rotation(&self, id: &str) -> Result<Arc<Rotation>, Refusal> {
-        self.rotations()?.get(id).ok_or_else(|| Refusal::not_found("rotations", id))
+    /// A rotation as shown. One that this agent has not heard of may have been begun through another a moment ago.
+    pub(super) async fn rotation(&self, id: &str) -> Result<Arc<Rotation>, Refusal> {
+        if let Some(rotation) = self.rotations()?.get(id) {
+            return Ok(rotation);
+        }
+        let entry = self.store.get(id).await.map_err(refuse)?;
+        Ok(self.shown(&entry).await)
     }
+
+    /// A rotation just written, as shown: waits a moment for the engine to take notice.
+    pub(super) async fn shown(&self, entry: &Entry) -> Arc<Rotation> {
+        let mut shown = self.views.subscribe();
+        let id = &entry.record.id;
+        let noticed = shown.wait_for(|shown| shown.as_ref().is_some_and(|shown| shown.contains_key(id)));
+        let _ = tokio::time::timeout(NOTICE, noticed).await;
+        self.views.get(id).unwrap_or_else(|| Arc::new(self.show(entry)))
+    }
+
+    /// A rotation whose record was just changed: the record's own word, and what was last observed.
+    pub(super) fn show(&self, entry: &Entry) -> Rotation {
+        let last = self.views.get(&entry.record.id);
+        let (progress, waiting) = last.as_ref().map(|last| (last.progress, last.waiting.clone())).unwrap_or_default();
+        let revision = last.map_or(0, |last| last.revision);
+        Rotation { revision, ..entry.record.view(&entry.request, progress, waiting) }
+    }
+}
+
+/// The engine looks at records within tens of milliseconds; a busy API server may make it a second.
+const NOTICE: Duration = Duration::from_secs(2);
+
+const KINDS: [(Kind, &str); 3] = [(Kind::Pods, "Pods"), (Kind::Nodes, "nodes"), (Kind::Pdbs, "disruption budgets")];
+
+fn not_ready(what: &str) -> Refusal {
+    let refusal = Refusal::new(Code::NotReady, format!("{what}; try again in a moment"));
+    refusal.header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
 // kube's client has no `Debug`.

@@ -1,0 +1,59 @@
+//! The fleet: each node with its sums.
+
+use axum::Json;
+use axum::extract::State;
+use rotate_shared::{API_VERSION, NodeList, NodeSummary, Options};
+use serde::Deserialize;
+
+use super::extract::{NodeName, Params};
+use super::problem::Refusal;
+use super::state::Api;
+use super::targets;
+use crate::cache::{self, Node, Volumes};
+use crate::provider;
+use crate::surge::classify::{self, Context};
+
+/// Which nodes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filter {
+    /// A label selector; all nodes without one.
+    selector: Option<String>,
+}
+
+/// `GET /v1/nodes`.
+pub(super) async fn list(State(api): State<Api>, Params(filter): Params<Filter>) -> Result<Json<NodeList>, Refusal> {
+    let state = api.state()?;
+    let nodes = targets::select(&state, filter.selector.as_deref())?;
+    let items = nodes.iter().map(|node| summary(&api, &state, node)).collect();
+    Ok(Json(NodeList { api_version: API_VERSION.to_owned(), kind: "NodeList".to_owned(), items }))
+}
+
+/// `GET /v1/nodes/{name}`.
+pub(super) async fn show(State(api): State<Api>, NodeName(name): NodeName) -> Result<Json<NodeSummary>, Refusal> {
+    let state = api.state()?;
+    let node = state.node(&name).ok_or_else(|| Refusal::not_found("nodes", &name))?;
+    Ok(Json(summary(&api, &state, node)))
+}
+
+fn summary(api: &Api, state: &cache::State, node: &Node) -> NodeSummary {
+    let movable = state.movable(&node.name);
+    // Volumes are not read for a whole fleet: what they pin shows in a plan.
+    let (volumes, options) = (Volumes::default(), Options::default());
+    let context = Context { node, volumes: &volumes, options: &options, now: api.clock.now() };
+    let verdicts = classify::classify_node(state, &context);
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    NodeSummary {
+        name: node.name.to_string(),
+        created_at: node.created,
+        ready: node.ready,
+        schedulable: !node.unschedulable && !node.deleting,
+        provider: provider::detect(node),
+        movable_pods: movable.pods,
+        pods: count(verdicts.len()),
+        movable: movable.requests.to_amounts(),
+        allocatable: node.allocatable.to_amounts(),
+        blockers: count(verdicts.iter().filter(|(_, verdict)| !verdict.blockers.is_empty()).count()),
+        rotation: api.views.live(&node.uid).map(|rotation| rotation.id.clone()),
+    }
+}

@@ -1,0 +1,45 @@
+//! Plans: what rotating nodes would do, and what stands in the way.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use futures::{StreamExt, TryStreamExt, stream};
+use rotate_shared::plan::PlanRequest;
+use rotate_shared::{API_VERSION, Options, Plan, PlanList};
+
+use super::extract::Body;
+use super::problem::Refusal;
+use super::state::Api;
+use super::targets;
+use crate::cache::Node;
+
+/// Nodes whose volumes are read at once: a plan of a whole fleet must not flood the API server.
+const AT_ONCE: usize = 4;
+
+/// `POST /v1/plans`.
+pub(super) async fn create(
+    State(api): State<Api>,
+    Body(request): Body<PlanRequest>,
+) -> Result<Json<PlanList>, Refusal> {
+    let options = targets::options(request.options)?;
+    let nodes = {
+        let state = api.state()?;
+        targets::nodes(&state, &request.nodes, request.selector.as_deref())?
+    };
+    let items = plan(&api, &nodes, &options).await?;
+    Ok(Json(PlanList { api_version: API_VERSION.to_owned(), kind: "PlanList".to_owned(), items }))
+}
+
+/// Plans each node, in order.
+pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<Plan>, Refusal> {
+    // A `Vec` of futures: a closure in the stream would not be general enough over its lifetimes to be `Send`.
+    let plans: Vec<_> = nodes.iter().map(|node| one(api, node, options)).collect();
+    stream::iter(plans).buffered(AT_ONCE).try_collect().await
+}
+
+async fn one(api: &Api, node: &Node, options: &Options) -> Result<Plan, Refusal> {
+    let volumes = crate::cache::Volumes::default();
+    let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, options, api.clock.now());
+    plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))
+}

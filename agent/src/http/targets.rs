@@ -1,0 +1,59 @@
+//! Which nodes a request means, and what it asks for, checked before anything is done.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rotate_shared::{Code, Options, OptionsRequest};
+
+use super::problem::Refusal;
+use crate::cache::selector::Selector;
+use crate::cache::{Node, State};
+
+/// Free text is kept in the record: a few lines, not a document.
+const TEXT: usize = 1024;
+
+/// The nodes meant, each once: in the order of their names as given, or by name for a selector.
+pub(super) fn nodes(state: &State, names: &[String], selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
+    let bad = |detail: &str| Refusal::new(Code::BadRequest, detail);
+    match (names, selector) {
+        ([], None) => Err(bad("name nodes, or give a selector")),
+        ([_, ..], Some(_)) => Err(bad("nodes are named or selected, not both")),
+        (names, None) => {
+            let mut seen = HashSet::new();
+            let distinct = names.iter().filter(|name| seen.insert(name.as_str()));
+            distinct.map(|name| state.node(name).cloned().ok_or_else(|| Refusal::not_found("nodes", name))).collect()
+        }
+        ([], Some(text)) if text.trim().is_empty() => Err(bad("the selector is empty: it would select every node")),
+        ([], Some(text)) => {
+            let selected = select(state, Some(text))?;
+            if selected.is_empty() {
+                return Err(Refusal::new(Code::NotFound, format!("no node matches selector {text:?}")));
+            }
+            Ok(selected)
+        }
+    }
+}
+
+/// The nodes selected, by name; all without a selector.
+pub(super) fn select(state: &State, selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
+    let selector = Selector::parse(selector.unwrap_or_default())
+        .map_err(|error| Refusal::new(Code::BadRequest, format!("failed to read the selector: {error}")))?;
+    let mut selected: Vec<_> = state.nodes().filter(|node| selector.matches(&node.labels)).cloned().collect();
+    selected.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(selected)
+}
+
+/// What is meant by the options asked for.
+pub(super) fn options(asked: OptionsRequest) -> Result<Options, Refusal> {
+    let options = asked.resolve();
+    let rules = [
+        (options.max_concurrent > 0, "maxConcurrent must be at least 1"),
+        (options.max_failures > 0, "maxFailures must be at least 1"),
+        (options.grace_period_seconds >= -1, "gracePeriodSeconds must be -1 or more"),
+        (options.reason.as_ref().is_none_or(|reason| reason.len() <= TEXT), "reason must be at most 1024 bytes"),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Refusal::new(Code::BadRequest, *rule)),
+        None => Ok(options),
+    }
+}
