@@ -6,8 +6,11 @@ pub mod classify;
 pub mod constraints;
 pub mod fit;
 pub mod matching;
+pub mod moves;
 mod pin;
 pub mod placeholder;
 pub mod plan;
 pub mod requests;
 mod terms;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -29,6 +29,8 @@ pub const KARPENTER_DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// cluster-autoscaler's annotation on Pods.
 pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// Annotation that Cluster API puts on the nodes of its Machines.
+pub const CLUSTER_API_MACHINE: &str = "cluster.x-k8s.io/machine";
 /// Label of a node's host name. Pins compare with this label's value, not with the node's name.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Label of a node's zone.

@@ -11,13 +11,13 @@ use super::selector::{Labels, Taint};
 
 /// The annotations of a node that somebody reads; no others are kept.
 pub const KEPT_ANNOTATIONS: &[&str] = &[
+    names::CLUSTER_API_MACHINE,
     names::CORDONED_BY,
     names::KARPENTER_DO_NOT_DISRUPT,
     names::PROTECTED_BY,
     names::ROTATION,
     names::SCALE_DOWN_DISABLED,
     "cluster.x-k8s.io/cluster-namespace",
-    "cluster.x-k8s.io/machine",
 ];
 
 /// A node, trimmed to what is decided on.

@@ -3,13 +3,12 @@
 //! The rules of kube-scheduler's filters, in the words of its messages with the numbers added. Where the answer depends
 //! on what is not known (labels of namespaces) it is the careful one: the Pod does not fit.
 
-use std::collections::BTreeSet;
-
-use crate::cache::selector::{Labels, TaintEffect};
-use crate::cache::shape::{PodTerm, Spread};
-use crate::cache::{Node, Pod, Resources, State};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::terms::{self, Selected};
+use crate::cache::selector::{Labels, TaintEffect};
+use crate::cache::shape::{HostPort, PodTerm, Spread};
+use crate::cache::{Node, Pod, Resources, State};
 
 /// Why a Pod does not fit on a node, in words that name the resource or the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +21,7 @@ pub struct Misfit(pub String);
 ///
 /// The first rule that forbids it.
 pub fn fits(pod: &Pod, node: &Node, state: &State, gone: &BTreeSet<&str>) -> Result<(), Misfit> {
-    Cluster { state, gone, placed: &[] }.fits(pod, node)
+    Cluster { state, gone, placed: &[] }.ask(pod).fits(node)
 }
 
 /// A cluster as it would be: some Pods gone, others placed.
@@ -36,179 +35,133 @@ pub(crate) struct Cluster<'a> {
     pub(crate) placed: &'a [Pod],
 }
 
-impl Cluster<'_> {
-    /// Whether the Pod would be placed on the node.
-    pub(crate) fn fits(&self, pod: &Pod, node: &Node) -> Result<(), Misfit> {
-        takes_pods(node)?;
-        tolerated(pod, node)?;
-        selected(pod, node)?;
-        self.ports_are_free(pod, node)?;
-        self.resources_suffice(pod, node)?;
-        self.repelled(pod, node)?;
-        self.attracted(pod, node)?;
-        pod.shape.spread.iter().try_for_each(|spread| self.spreads(pod, node, spread))
+/// One Pod looking for a node: what other Pods mean for it is counted once, for all nodes.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    cluster: Cluster<'a>,
+    pod: &'a Pod,
+    repelled: BTreeMap<Domain, String>,
+    /// Domains in which Pods are that all affinity terms mean; `None`: it needs no company.
+    company: Option<BTreeSet<Domain>>,
+    /// For each spread constraint how many matching Pods each domain has.
+    spread: Vec<BTreeMap<Box<str>, i64>>,
+}
+
+/// A label of nodes and one of its values.
+type Domain = (Box<str>, Box<str>);
+
+// === impl Cluster ===
+
+impl<'a> Cluster<'a> {
+    /// Prepares the answers for a Pod.
+    pub(crate) fn ask(self, pod: &'a Pod) -> Question<'a> {
+        Question {
+            cluster: self,
+            pod,
+            repelled: self.repelled(pod),
+            company: self.company(pod),
+            spread: pod.shape.spread.iter().map(|spread| self.counts(pod, spread)).collect(),
+        }
     }
 
-    fn resources_suffice(&self, pod: &Pod, node: &Node) -> Result<(), Misfit> {
-        let mut used = self.state.usage(&node.name);
-        let on_node = |pod: &Pod| pod.holds_room() && pod.node.as_deref() == Some(&*node.name);
-        for leaving in self.gone.iter().filter_map(|uid| self.state.pod(uid)).filter(on_node) {
-            used.pods = used.pods.saturating_sub(1);
-            used.requests.subtract(&leaving.shape.requests);
-        }
-        for placed in self.placed.iter().filter(|pod| on_node(pod)) {
-            used.pods += 1;
-            used.requests.add(&placed.shape.requests);
-        }
-        if i64::from(used.pods) + 1 > node.max_pods {
-            return misfit(format!("Too many pods: {} of {}", used.pods, node.max_pods));
-        }
-        let mut free = node.allocatable.clone();
-        free.subtract(&used.requests);
-        pod.shape.requests.fits_in(&free).map_err(|short| {
-            let [need, free] = [short.need, short.free].map(|amount| in_words(&short.resource, amount));
-            Misfit(format!("Insufficient {}: needs {need}, {free} free", short.resource))
-        })
-    }
-
-    fn ports_are_free(&self, pod: &Pod, node: &Node) -> Result<(), Misfit> {
-        if pod.shape.host_ports.is_empty() {
-            return Ok(());
-        }
-        let on_node = self.on(&node.name);
-        let claimed = on_node.iter().flat_map(|other| other.shape.host_ports.iter().map(move |port| (other, port)));
-        for (other, port) in claimed {
-            if pod.shape.host_ports.iter().any(|wanted| wanted.conflicts(port)) {
-                return misfit(format!("host port {}/{} is taken by Pod {}", port.port, port.protocol, other.path()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Required anti-affinity, of this Pod and of those that are there.
-    fn repelled(&self, pod: &Pod, node: &Node) -> Result<(), Misfit> {
+    /// Domains closed by required anti-affinity, of this Pod and of those that are there, and by whose.
+    fn repelled(&self, pod: &Pod) -> BTreeMap<Domain, String> {
+        let mut repelled = BTreeMap::new();
         for term in &pod.shape.anti_affinity {
-            let Some(domain) = node.label(&term.topology_key) else { continue };
-            let repels =
-                |other: &Pod| other.uid != pod.uid && self.domain_of(other, &term.topology_key) == Some(domain);
-            if let Some(other) = self.meant(term, &pod.namespace).into_iter().find(repels) {
-                return misfit(format!("anti-affinity: Pod {} is in {}={domain}", other.path(), term.topology_key));
+            for other in self.meant(term, &pod.namespace).iter().filter(|other| other.uid != pod.uid) {
+                if let Some(domain) = self.domain_of(other, &term.topology_key) {
+                    let message = format!("anti-affinity: Pod {} is in {}={}", other.path(), domain.0, domain.1);
+                    repelled.entry(domain).or_insert(message);
+                }
             }
         }
-        for (other, term) in self.anti_affine_towards(pod) {
-            let Some(domain) = node.label(&term.topology_key) else { continue };
-            if other.uid != pod.uid && self.domain_of(&other, &term.topology_key) == Some(domain) {
-                return misfit(format!(
-                    "anti-affinity of Pod {}, which is in {}={domain}",
-                    other.path(),
-                    term.topology_key
-                ));
+        for (other, key) in self.anti_affine_towards(pod).iter().filter(|(other, _)| other.uid != pod.uid) {
+            if let Some(domain) = self.domain_of(other, key) {
+                let message = format!("anti-affinity of Pod {}, which is in {}={}", other.path(), domain.0, domain.1);
+                repelled.entry(domain).or_insert(message);
             }
         }
-        Ok(())
+        repelled
     }
 
-    /// Required affinity: in each term's domain of the node there must be a Pod that all terms mean. The first Pod of a
-    /// group that only asks for its own kind is let in.
-    fn attracted(&self, pod: &Pod, node: &Node) -> Result<(), Misfit> {
+    /// Where the company is that required affinity asks for. The first Pod of a group that only asks for its own kind
+    /// is let in anywhere.
+    fn company(&self, pod: &Pod) -> Option<BTreeSet<Domain>> {
         let affinity = &pod.shape.affinity;
-        let Some(first) = affinity.first() else { return Ok(()) };
+        let first = affinity.first()?;
         let means = |other: &Pod| {
             let sure = |term| terms::selects(term, &pod.namespace, &other.namespace, &other.labels) == Selected::Yes;
             affinity.iter().all(sure)
         };
-        let company: Vec<_> = self
-            .meant(first, &pod.namespace)
-            .into_iter()
-            .filter(|other| other.uid != pod.uid && means(other))
-            .collect();
+        let among = self.meant(first, &pod.namespace);
+        let company: Vec<_> = among.into_iter().filter(|other| other.uid != pod.uid && means(other)).collect();
         if company.is_empty() && means(pod) {
-            return Ok(());
+            return None;
         }
-        for term in affinity {
-            let key = &term.topology_key;
-            let Some(domain) = node.label(key) else {
-                return misfit(format!("affinity: the node has no label {key}"));
-            };
-            if !company.iter().any(|other| self.domain_of(other, key) == Some(domain)) {
-                return misfit(format!("affinity: no matching Pod in {key}={domain}"));
-            }
-        }
-        Ok(())
+        let domains = company
+            .iter()
+            .flat_map(|other| affinity.iter().filter_map(|term| self.domain_of(other, &term.topology_key)));
+        Some(domains.collect())
     }
 
-    /// `existing matching + self - global minimum <= maxSkew`, over the domains of the nodes that count.
-    fn spreads(&self, pod: &Pod, node: &Node, spread: &Spread) -> Result<(), Misfit> {
+    /// How many Pods each domain of a spread constraint has, over the nodes that count.
+    fn counts(&self, pod: &Pod, spread: &Spread) -> BTreeMap<Box<str>, i64> {
         let key = &*spread.topology_key;
-        let Some(domain) = node.label(key) else {
-            return misfit(format!("topology spread: the node has no label {key}"));
+        let counts_for = |node: &Node| {
+            let labelled = pod.shape.spread.iter().all(|spread| node.label(&spread.topology_key).is_some());
+            let selected = spread.ignores_affinity || selected(pod, node).is_ok();
+            let tolerated = !spread.honors_taints || (tolerated(pod, node).is_ok() && takes_pods(node).is_ok());
+            labelled && selected && tolerated
         };
-        let mut counts = std::collections::BTreeMap::<&str, i64>::new();
-        let all_keys = |node: &Node| pod.shape.spread.iter().all(|spread| node.label(&spread.topology_key).is_some());
-        let mut counted = BTreeSet::new();
-        for other in self.state.nodes().filter(|other| all_keys(other)) {
-            let excluded = (!spread.ignores_affinity && selected(pod, other).is_err())
-                || (spread.honors_taints && (tolerated(pod, other).is_err() || takes_pods(other).is_err()));
-            if let (false, Some(domain)) = (excluded, other.label(key)) {
-                counts.entry(domain).or_insert(0);
-                counted.insert(&*other.name);
-            }
-        }
-        let matches = |labels: &Labels| spread.selector.as_ref().is_some_and(|selector| selector.matches(labels));
+        let nodes = self.state.nodes().filter(|node| counts_for(node));
+        let domain_of: BTreeMap<&str, &str> = nodes.filter_map(|node| Some((&*node.name, node.label(key)?))).collect();
+        let mut counts: BTreeMap<Box<str>, i64> = domain_of.values().map(|domain| (Box::from(*domain), 0)).collect();
         for other in self.bound_in(&pod.namespace) {
-            let here = other.node.as_deref().filter(|name| counted.contains(name));
             // As the scheduler counts: Pods that are shutting down are left out.
-            if other.uid == pod.uid || other.deleted.is_some() || here.is_none() || !matches(&other.labels) {
+            if other.uid == pod.uid || other.deleted.is_some() || !matches(spread, &other.labels) {
                 continue;
             }
-            let value = here.and_then(|name| self.state.node(name)).and_then(|node| node.label(key));
-            if let Some(count) = value.and_then(|value| counts.get_mut(value)) {
+            let domain = other.node.as_deref().and_then(|name| domain_of.get(name));
+            if let Some(count) = domain.and_then(|domain| counts.get_mut(*domain)) {
                 *count += 1;
             }
         }
-        let enough = counts.len() >= usize::try_from(spread.min_domains).unwrap_or(1);
-        let least = if enough { counts.values().min().copied().unwrap_or(0) } else { 0 };
-        let there = counts.get(domain).copied().unwrap_or(0);
-        let skew = there + i64::from(matches(&pod.labels)) - least;
-        if skew > i64::from(spread.max_skew) {
-            return misfit(format!(
-                "topology spread: {key}={domain} has {there} matching Pods, the least has {least}, a difference of {} is allowed",
-                spread.max_skew
-            ));
-        }
-        Ok(())
+        counts
     }
 
     /// Bound Pods that a term of a Pod of `namespace` means, or may mean.
     fn meant(&self, term: &PodTerm, namespace: &str) -> Vec<Pod> {
         let means = |other: &Pod| terms::selects(term, namespace, &other.namespace, &other.labels) != Selected::No;
-        let among = match &term.namespace_selector {
+        let among: Vec<_> = match &term.namespace_selector {
             // Only the Pods themselves tell which namespaces there are.
             Some(_) => self.present(self.state.pods().collect()).chain(self.placed.iter().cloned()).collect(),
             None if term.namespaces.is_empty() => self.bound_in(namespace),
-            None => term.namespaces.iter().flat_map(|listed| self.bound_in(listed)).collect::<Vec<_>>(),
+            None => term.namespaces.iter().flat_map(|listed| self.bound_in(listed)).collect(),
         };
         among.into_iter().filter(means).collect()
     }
 
-    /// Bound Pods with an anti-affinity term that means, or may mean, this Pod.
-    fn anti_affine_towards(&self, pod: &Pod) -> Vec<(Pod, PodTerm)> {
-        let mut found = Vec::new();
-        for (namespace, shape, _) in self.state.anti_affine() {
-            let means = |term: &&PodTerm| terms::selects(term, &namespace, &pod.namespace, &pod.labels) != Selected::No;
-            let terms: Vec<_> = shape.anti_affinity.iter().filter(means).collect();
-            if terms.is_empty() {
-                continue;
-            }
-            for other in self.bound_in(&namespace).into_iter().filter(|other| other.shape == shape) {
-                found.extend(terms.iter().map(|term| (other.clone(), (*term).clone())));
-            }
+    /// Bound Pods with an anti-affinity term that means, or may mean, this Pod, and the term's topology key.
+    fn anti_affine_towards(&self, pod: &Pod) -> Vec<(Pod, Box<str>)> {
+        let means = |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != Selected::No;
+        let shapes = self.state.anti_affine().into_iter().map(|(namespace, shape, _)| (namespace, shape));
+        let repelling = shapes.filter(|(own, shape)| shape.anti_affinity.iter().any(|term| means(term, own)));
+        let mut found: Vec<Pod> = Vec::new();
+        for (namespace, shape) in repelling {
+            found.extend(self.present(self.state.pods_in(&namespace)).filter(|other| other.shape == shape));
         }
-        found
+        found.extend(self.placed.iter().cloned());
+        let keys = |other: Pod| {
+            let terms = other.shape.anti_affinity.clone();
+            let keys = terms.into_iter().filter(|term| means(term, &other.namespace)).map(|term| term.topology_key);
+            keys.map(|key| (other.clone(), key)).collect::<Vec<_>>()
+        };
+        found.into_iter().flat_map(keys).collect()
     }
 
-    fn domain_of(&self, pod: &Pod, key: &str) -> Option<&str> {
-        self.state.node(pod.node.as_deref()?)?.label(key)
+    fn domain_of(&self, pod: &Pod, key: &str) -> Option<Domain> {
+        let value = self.state.node(pod.node.as_deref()?)?.label(key)?;
+        Some((key.into(), value.into()))
     }
 
     fn on(&self, node: &str) -> Vec<Pod> {
@@ -224,6 +177,109 @@ impl Cluster<'_> {
     fn present(&self, pods: Vec<Pod>) -> impl Iterator<Item = Pod> {
         pods.into_iter().filter(|pod| pod.holds_room() && !self.gone.contains(&*pod.uid))
     }
+}
+
+// === impl Question ===
+
+impl Question<'_> {
+    /// Whether the Pod would be placed on the node.
+    pub(crate) fn fits(&self, node: &Node) -> Result<(), Misfit> {
+        takes_pods(node)?;
+        tolerated(self.pod, node)?;
+        selected(self.pod, node)?;
+        self.resources_suffice(node)?;
+        self.ports_are_free(node)?;
+        self.not_repelled(node)?;
+        self.has_company(node)?;
+        self.pod
+            .shape
+            .spread
+            .iter()
+            .zip(&self.spread)
+            .try_for_each(|(spread, counts)| self.spreads(node, spread, counts))
+    }
+
+    fn resources_suffice(&self, node: &Node) -> Result<(), Misfit> {
+        let Cluster { state, gone, placed } = self.cluster;
+        let mut used = state.usage(&node.name);
+        let on_node = |pod: &Pod| pod.holds_room() && pod.node.as_deref() == Some(&*node.name);
+        for leaving in gone.iter().filter_map(|uid| state.pod(uid)).filter(on_node) {
+            used.pods = used.pods.saturating_sub(1);
+            used.requests.subtract(&leaving.shape.requests);
+        }
+        for placed in placed.iter().filter(|pod| on_node(pod)) {
+            used.pods += 1;
+            used.requests.add(&placed.shape.requests);
+        }
+        if i64::from(used.pods) + 1 > node.max_pods {
+            return misfit(format!("Too many pods: {} of {}", used.pods, node.max_pods));
+        }
+        let mut free = node.allocatable.clone();
+        free.subtract(&used.requests);
+        self.pod.shape.requests.fits_in(&free).map_err(|short| {
+            let [need, free] = [short.need, short.free].map(|amount| in_words(&short.resource, amount));
+            Misfit(format!("Insufficient {}: needs {need}, {free} free", short.resource))
+        })
+    }
+
+    fn ports_are_free(&self, node: &Node) -> Result<(), Misfit> {
+        let wanted = &self.pod.shape.host_ports;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        for other in self.cluster.on(&node.name) {
+            let taken = |port: &&HostPort| wanted.iter().any(|wanted| wanted.conflicts(port));
+            if let Some(port) = other.shape.host_ports.iter().find(taken) {
+                return misfit(format!("host port {}/{} is taken by Pod {}", port.port, port.protocol, other.path()));
+            }
+        }
+        Ok(())
+    }
+
+    fn not_repelled(&self, node: &Node) -> Result<(), Misfit> {
+        let closed = |((key, value), _): &(&Domain, &String)| node.label(key) == Some(&**value);
+        match self.repelled.iter().find(closed) {
+            Some((_, message)) => misfit(message.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn has_company(&self, node: &Node) -> Result<(), Misfit> {
+        let Some(company) = &self.company else { return Ok(()) };
+        for key in self.pod.shape.affinity.iter().map(|term| &term.topology_key) {
+            let Some(value) = node.label(key) else {
+                return misfit(format!("affinity: the node has no label {key}"));
+            };
+            if !company.contains(&(key.clone(), value.into())) {
+                return misfit(format!("affinity: no matching Pod in {key}={value}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// `existing matching + self - global minimum <= maxSkew`.
+    fn spreads(&self, node: &Node, spread: &Spread, counts: &BTreeMap<Box<str>, i64>) -> Result<(), Misfit> {
+        let key = &*spread.topology_key;
+        let Some(domain) = node.label(key) else {
+            return misfit(format!("topology spread: the node has no label {key}"));
+        };
+        let enough = counts.len() >= usize::try_from(spread.min_domains).unwrap_or(1);
+        let least = if enough { counts.values().min().copied().unwrap_or(0) } else { 0 };
+        let there = counts.get(domain).copied().unwrap_or(0);
+        let more = i64::from(matches(spread, &self.pod.labels));
+        if there + more - least > i64::from(spread.max_skew) {
+            return misfit(format!(
+                "topology spread: {key}={domain} has {there} matching Pods, the least {least}, maxSkew is {}",
+                spread.max_skew
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a spread constraint counts Pods with these labels.
+fn matches(spread: &Spread, labels: &Labels) -> bool {
+    spread.selector.as_ref().is_some_and(|selector| selector.matches(labels))
 }
 
 fn misfit<T>(message: String) -> Result<T, Misfit> {

@@ -1,0 +1,218 @@
+//! What a rotation of a node moves and what room that needs: one home for the plan and for the engine.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rotate_shared::options::SurgeMode;
+use rotate_shared::plan::{Disposition, Notice, PodReason};
+use rotate_shared::{Code, names};
+
+use super::classify::{self, Context, Verdict};
+use super::constraints::{self, Placement};
+use crate::cache::{Node, Pod, Resources, State};
+use crate::drain::{blockers, order};
+
+/// The label of nodes that run the control plane.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+const OS: &str = "kubernetes.io/os";
+
+/// Everything on a node, judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Every Pod bound to the node, by namespace and name.
+    pub pods: Vec<JudgedPod>,
+    /// The kinds of room that are reserved, largest first.
+    pub classes: Vec<RoomClass>,
+    /// What stands in the way: of the node, of its Pods, of their disruption budgets.
+    pub blockers: Vec<Notice>,
+    /// What deserves a look.
+    pub warnings: Vec<Notice>,
+}
+
+/// A Pod on the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgedPod {
+    /// It.
+    pub pod: Pod,
+    /// What happens to it.
+    pub disposition: Disposition,
+    /// Why.
+    pub reason: PodReason,
+    /// The class of its room; `None`: no room is reserved for it.
+    pub class: Option<String>,
+}
+
+impl JudgedPod {
+    /// Whether it leaves the node in the course of the rotation: by our eviction, or already under way.
+    #[must_use]
+    pub fn leaves(&self) -> bool {
+        matches!(self.disposition, Disposition::Evict | Disposition::Wait)
+    }
+}
+
+/// Room of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomClass {
+    /// Short name: `a`, `b`, …
+    pub id: String,
+    /// Effective requests of each Pod.
+    pub requests: Resources,
+    /// Where it may be.
+    pub placement: Placement,
+}
+
+/// The short name of the class at this place: `a` to `z`, then `aa`.
+#[must_use]
+pub fn class_id(place: usize) -> String {
+    let letter = char::from(b'a' + u8::try_from(place % 26).expect("a remainder of 26 is below 26"));
+    if place < 26 { letter.to_string() } else { format!("{}{letter}", class_id(place / 26 - 1)) }
+}
+
+/// Judges a node and everything on it.
+#[must_use]
+pub fn moves(state: &State, context: &Context<'_>) -> Moves {
+    let mut moves = Moves { blockers: node_blockers(context), ..Moves::default() };
+    let mut rooms = Vec::new();
+    let mut unreserved = 0;
+    for (pod, verdict) in classify::classify_node(state, context) {
+        let Verdict { disposition, reserved, reason, blockers, warnings } = verdict;
+        moves.blockers.extend(blockers);
+        moves.warnings.extend(warnings);
+        let mut judged = JudgedPod { pod, disposition, reason, class: None };
+        let mut room = None;
+        if reserved && context.options.surge == SurgeMode::None {
+            unreserved += 1;
+        } else if reserved {
+            match constraints::translate(&judged.pod, context.node, state, context.volumes) {
+                Ok(placement) => room = Some((judged.pod.shape.requests.clone(), placement)),
+                // A Pod on its way out cannot be held back any more.
+                Err(refused) if context.options.force || disposition == Disposition::Wait => {
+                    moves.warnings.extend(refused.into_iter().map(not_reserved));
+                }
+                Err(refused) => {
+                    judged.disposition = Disposition::Block;
+                    moves.blockers.extend(refused);
+                }
+            }
+        }
+        if room.is_some() && cannot_preempt(&judged.pod) {
+            moves.warnings.push(Notice {
+                code: Code::CannotPreempt,
+                object: format!("Pod {}", judged.pod.path()),
+                message: "cannot preempt a placeholder: its room is released as soon as its replacement waits for it"
+                    .to_owned(),
+                remedy: String::new(),
+            });
+        }
+        moves.pods.push(judged);
+        rooms.push(room);
+    }
+    if unreserved > 0 {
+        moves.warnings.push(Notice {
+            code: Code::NotReserved,
+            object: format!("Node {}", context.node.name),
+            message: format!("--surge=none: {unreserved} Pods are evicted without room held for them"),
+            remedy: "--surge=per-pod".to_owned(),
+        });
+    }
+    moves.classes = name_classes(&mut moves.pods, rooms);
+    if !context.options.disable_eviction {
+        judge_budgets(state, &mut moves);
+    }
+    moves
+}
+
+/// What stands in the way of rotating the node itself. Our own marks on it do not.
+fn node_blockers(context: &Context<'_>) -> Vec<Notice> {
+    let (node, options) = (context.node, context.options);
+    let mut blockers = Vec::new();
+    let mut block = |code, message: &str, remedy: &str| {
+        let (message, remedy) = (message.to_owned(), remedy.to_owned());
+        blockers.push(Notice { code, object: format!("Node {}", node.name), message, remedy });
+    };
+    if node.deleting {
+        block(Code::NodeDeleting, "is being deleted already", "");
+    }
+    if node.label(CONTROL_PLANE).is_some() && !options.allow_control_plane {
+        block(Code::ControlPlaneNode, "runs the control plane", "--allow-control-plane");
+    }
+    if node.label(OS) == Some("windows") {
+        block(Code::WindowsNode, "runs Windows, where placeholders do not", "");
+    }
+    let key = names::KARPENTER_DO_NOT_DISRUPT;
+    let marked = node.annotations.get(key).is_some_and(|value| &**value != "false");
+    if marked && !is_ours(node, key) && !options.ignore_do_not_disrupt {
+        let message = format!("has the annotation {key}");
+        block(
+            Code::DoNotDisrupt,
+            &message,
+            "--ignore-do-not-disrupt rotates it nevertheless; or remove the annotation",
+        );
+    }
+    blockers
+}
+
+/// Whether a rotation of ours set the annotation; the value of the mark is `id:key,key`.
+fn is_ours(node: &Node, key: &str) -> bool {
+    let mark = node.annotations.get(names::PROTECTED_BY);
+    mark.and_then(|mark| mark.split_once(':')).is_some_and(|(_, keys)| keys.split(',').any(|ours| ours == key))
+}
+
+fn not_reserved(refused: Notice) -> Notice {
+    Notice { code: Code::NotReserved, remedy: String::new(), ..refused }
+}
+
+/// Whether the scheduler would leave the Pod's replacement Pending behind our placeholder.
+fn cannot_preempt(pod: &Pod) -> bool {
+    pod.shape.never_preempts || pod.shape.priority <= names::PLACEHOLDER_PRIORITY || pod.shape.scheduler.is_some()
+}
+
+/// Groups what is equal, names the groups from the largest to the smallest, and writes the names into the Pods.
+fn name_classes(pods: &mut [JudgedPod], rooms: Vec<Option<(Resources, Placement)>>) -> Vec<RoomClass> {
+    let mut members = BTreeMap::<(Resources, Placement), Vec<usize>>::new();
+    for (place, room) in rooms.into_iter().enumerate() {
+        if let Some(room) = room {
+            members.entry(room).or_default().push(place);
+        }
+    }
+    let mut largest = Resources::default();
+    for (requests, _) in members.keys() {
+        largest.maximum(requests);
+    }
+    let mut classes: Vec<_> = members.into_iter().collect();
+    classes.sort_by_cached_key(|((requests, placement), _)| {
+        Reverse((order::size(requests, &largest), constraints::describe(placement).len()))
+    });
+    let named = |(place, ((requests, placement), members)): (usize, ((Resources, Placement), Vec<usize>))| {
+        let id = class_id(place);
+        for member in members {
+            pods[member].class = Some(id.clone());
+        }
+        RoomClass { id, requests, placement }
+    };
+    classes.into_iter().enumerate().map(named).collect()
+}
+
+/// Adds what disruption budgets say, once for each budget.
+fn judge_budgets(state: &State, moves: &mut Moves) {
+    for judged in &moves.pods {
+        if !matches!(judged.disposition, Disposition::Evict | Disposition::Block) {
+            continue;
+        }
+        let budgets = state.pdbs_selecting(&judged.pod);
+        let Some((severity, notice)) = blockers::notice(&judged.pod, &blockers::allowance(&judged.pod, &budgets))
+        else {
+            continue;
+        };
+        let list = match severity {
+            blockers::Severity::Blocker => &mut moves.blockers,
+            blockers::Severity::Warning => &mut moves.warnings,
+        };
+        if !list.iter().any(|known| known.code == notice.code && known.object == notice.object) {
+            list.push(notice);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
