@@ -14,8 +14,6 @@ mod control;
 mod create;
 mod events;
 mod extract;
-mod health;
-mod metrics;
 mod nodes;
 mod ops;
 mod plans;

@@ -11,7 +11,6 @@ mod pin;
 pub mod placeholder;
 pub mod plan;
 pub mod requests;
-mod room;
 mod terms;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,3 +1,16 @@
-//! `kubectl rotate`.
+//! `kubectl rotate`: replace a Kubernetes node without the workload losing capacity.
 
-fn main() {}
+mod args;
+mod cli;
+mod commands;
+mod connect;
+mod failure;
+mod output;
+mod usage;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rustls::crypto::ring::default_provider().install_default().expect("no other provider was installed before");
+    ExitCode::from(commands::main(std::env::args_os()))
+}

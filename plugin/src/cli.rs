@@ -1,0 +1,428 @@
+//! The command line as typed: the clap surface and nothing else. [`crate::args`] says what is meant by it.
+
+mod duration;
+
+use std::path::PathBuf;
+
+use clap::builder::ValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use duration::GoDuration;
+
+/// Replace a Kubernetes node without the workload losing capacity.
+///
+/// Before a Pod is evicted, room for it is held on another node: placeholder Pods bring up a new node, or take spare
+/// room, first. Every eviction respects its PodDisruptionBudget, and any failure before the first eviction leaves the
+/// cluster as it was found.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "kubectl-rotate",
+    bin_name = "kubectl rotate",
+    display_name = "kubectl rotate",
+    disable_version_flag = true,
+    infer_subcommands = false,
+    max_term_width = 110,
+    after_help = "Examples:
+  kubectl rotate plan node worker-1                  # what would move, where the room comes from, what blocks
+  kubectl rotate node worker-1                       # rotate one node and wait
+  kubectl rotate node -l pool=web --max-concurrent 2 # rotate a pool, two nodes at a time
+  kubectl rotate status                              # what is going on"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+    #[command(flatten)]
+    pub(crate) agent: AgentFlags,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionFlags,
+}
+
+/// What to do.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Show what rotating a node would do; changes nothing.
+    ///
+    /// Lists the Pods by what happens to them, the room that is needed and where it would come from, and what stands
+    /// in the way, with the flag or command that lifts it.
+    #[command(after_help = "Examples:
+  kubectl rotate plan node worker-1
+  kubectl rotate plan node -l pool=web -o wide
+  kubectl rotate plan node worker-1 --exit-code      # 10 where there is something to do, 3 where it is blocked")]
+    Plan(PlanArgs),
+    /// Rotate nodes: reserve room, evict, wait for the replacements.
+    ///
+    /// Shows the plan's summary and asks first; without a terminal --yes is needed. Waits until it is done unless
+    /// --wait=false. Ctrl-C ends only the waiting: the agent goes on.
+    #[command(
+        visible_alias = "nodes",
+        after_help = "Examples:
+  kubectl rotate node worker-1
+  kubectl rotate node worker-1 worker-2 --yes --reason 'kernel update'
+  kubectl rotate node -l pool=web --max-concurrent 2 --max-failures 1
+  kubectl rotate node worker-1 --embedded            # no agent installed: run one here, with your kubeconfig
+  kubectl rotate node worker-1 --dry-run=client      # the same as plan
+
+Exit codes:
+  0 done   1 error   2 usage   3 blocked, nothing was touched   4 no room came, rolled back
+  5 timed out, goes on in the agent   6 some nodes failed   7 not authorised   8 no agent   130 interrupted"
+    )]
+    Node(NodeArgs),
+    /// Show rotations, or one of them in detail.
+    #[command(after_help = "Examples:
+  kubectl rotate status
+  kubectl rotate status 4f0c2a9b1e
+  kubectl rotate status node/worker-1 -w             # exits as `kubectl rotate node` would
+  kubectl rotate status batch/8d1f -w -o json        # one object a line")]
+    Status(StatusArgs),
+    /// End a rotation.
+    ///
+    /// As long as nothing was evicted the cluster goes back to as it was found. Later it stops: no more evictions, the
+    /// node stays cordoned unless --uncordon, and what moved is listed.
+    #[command(after_help = "Examples:
+  kubectl rotate cancel 4f0c2a9b1e
+  kubectl rotate cancel node/worker-1 --uncordon")]
+    Cancel(CancelArgs),
+    /// Hold a rotation: nothing new is begun until it is resumed.
+    Pause(IdArgs),
+    /// Let a paused rotation go on.
+    Resume(IdArgs),
+    /// List nodes with what would have to move off them.
+    #[command(after_help = "Examples:
+  kubectl rotate fleet
+  kubectl rotate fleet -l pool=web -o wide")]
+    Fleet(FleetArgs),
+    /// Print the versions of this program and of the agent.
+    Version(VersionArgs),
+}
+
+/// `plan`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PlanArgs {
+    /// `node NAME…` or `node/NAME…`
+    #[arg(value_name = "node NAME", required = true)]
+    pub(crate) target: Vec<String>,
+    #[command(flatten)]
+    pub(crate) select: Select,
+    /// Exit 10 where there is something to do and 3 where it is blocked
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) exit_code: bool,
+    #[command(flatten)]
+    pub(crate) rotation: RotationFlags,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// `node`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodeArgs {
+    /// Names of nodes; node/NAME is accepted too
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) select: Select,
+    #[command(flatten)]
+    pub(crate) rotation: RotationFlags,
+    /// client: show the plan and change nothing
+    #[arg(long, value_enum, default_value = "none", value_name = "none|client", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How long to wait before giving up waiting (the agent goes on), 0 for ever
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration())]
+    pub(crate) timeout: GoDuration,
+    /// Wait until it is over and show progress
+    #[arg(long, default_value = "true", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) wait: bool,
+    /// Do not ask
+    #[arg(long, short = 'y', default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// `status`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StatusArgs {
+    /// ID, rotation/ID, batch/ID or node/NAME; all rotations without it
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Follow until it is over and exit as `kubectl rotate node` would
+    #[arg(long, short = 'w', default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// `cancel`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CancelArgs {
+    /// ID, rotation/ID, batch/ID or node/NAME
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Lift our cordon even where Pods were evicted already
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) uncordon: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// `pause`, `resume`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct IdArgs {
+    /// ID, rotation/ID, batch/ID or node/NAME
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// `fleet`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FleetArgs {
+    #[command(flatten)]
+    pub(crate) select: Select,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// `version`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct VersionArgs {
+    /// Only this program; asks nobody
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) client: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// Which nodes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Select {
+    /// Nodes with these labels, as kubectl -l: pool=web,zone!=a,arch in (arm64)
+    #[arg(long, short = 'l', value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+}
+
+/// What a rotation is asked to do. What is not given is left out of the request, so that an older agent fails only on
+/// what it cannot do.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Rotation")]
+pub(crate) struct RotationFlags {
+    /// Leave DaemonSet Pods where they are [default: true]
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) ignore_daemonsets: Option<bool>,
+    /// Evict Pods with emptyDir data on disk too; the data is lost
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) delete_emptydir_data: Option<bool>,
+    /// Evict Pods that nothing creates anew, and Pods of other schedulers, too
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) force: Option<bool>,
+    /// Seconds a Pod gets to shut down; -1 takes the Pod's own [default: -1]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) grace_period: Option<i64>,
+    /// Delete Pods instead of evicting them; bypasses PodDisruptionBudgets
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) disable_eviction: Option<bool>,
+    /// How room is reserved: per-pod holds room for each Pod before it is evicted, none is a plain drain [default: per-pod]
+    #[arg(long, value_enum, value_name = "per-pod|none", hide_possible_values = true)]
+    pub(crate) surge: Option<Surge>,
+    /// Give up, and put everything back, where the room has not come by then [default: 15m]
+    #[arg(long, value_name = "DURATION", value_parser = duration())]
+    pub(crate) surge_timeout: Option<GoDuration>,
+    /// Go on with a warning where replacements are not Ready by then [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = duration())]
+    pub(crate) settle_timeout: Option<GoDuration>,
+    /// What becomes of the empty node [default: by provider; keep where nothing else removes it]
+    #[arg(long, value_enum, value_name = "delete|keep|uncordon", hide_possible_values = true)]
+    pub(crate) then: Option<Then>,
+    /// How many nodes may be in work at once [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_concurrent: Option<u32>,
+    /// How many failed nodes end the batch [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_failures: Option<u32>,
+    /// Evict Pods that can run only on this node; they stay Pending
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) evict_pinned: Option<bool>,
+    /// Evict Pods, and rotate a node, marked as not to be disrupted
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) ignore_do_not_disrupt: Option<bool>,
+    /// Allow a control-plane node
+    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) allow_control_plane: Option<bool>,
+    /// Why; kept with the rotation
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// How to print.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputFlags {
+    /// One of: json, name, wide, yaml
+    #[arg(long, short = 'o', value_name = "FORMAT")]
+    pub(crate) output: Option<String>,
+    /// Leave out the table's header
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) no_headers: bool,
+}
+
+/// Where the agent is.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Agent")]
+pub(crate) struct AgentFlags {
+    /// Where the agent's control port answers, as http://127.0.0.1:8470
+    #[arg(long, global = true, env = "ROTATE_AGENT_URL", hide_env_values = true, value_name = "URL")]
+    pub(crate) agent_url: Option<String>,
+    /// The agent's namespace
+    #[arg(long, global = true, default_value = rotate_shared::names::NAMESPACE, value_name = "NAMESPACE", hide_short_help = true)]
+    pub(crate) agent_namespace: String,
+    /// Run the agent inside this command, with your kubeconfig, for as long as it runs
+    #[arg(long, global = true, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) embedded: bool,
+}
+
+/// kubectl's own connection flags.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection, as in kubectl (see --help)")]
+pub(crate) struct ConnectionFlags {
+    /// Path to the kubeconfig file
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The name of the kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub(crate) context: Option<String>,
+    /// The name of the kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub(crate) cluster: Option<String>,
+    /// The name of the kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub(crate) user: Option<String>,
+    /// The address and port of the Kubernetes API server
+    #[arg(long, short = 's', global = true, value_name = "URL", hide_short_help = true)]
+    pub(crate) server: Option<String>,
+    /// Server name to use for server certificate validation
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub(crate) tls_server_name: Option<String>,
+    /// Do not check the server's certificate: insecure
+    #[arg(long, global = true, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_short_help = true)]
+    pub(crate) insecure_skip_tls_verify: Option<bool>,
+    /// Path to a certificate file of the certificate authority
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) certificate_authority: Option<String>,
+    /// Path to a client certificate file for TLS
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) client_certificate: Option<String>,
+    /// Path to a client key file for TLS
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) client_key: Option<String>,
+    /// Bearer token for authentication
+    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
+    pub(crate) token: Option<String>,
+    /// User to impersonate
+    #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
+    pub(crate) impersonate: Option<String>,
+    /// UID to impersonate
+    #[arg(long, global = true, value_name = "UID", hide_short_help = true)]
+    pub(crate) as_uid: Option<String>,
+    /// Group to impersonate; may be given several times
+    #[arg(long, global = true, value_name = "GROUP", hide_short_help = true)]
+    pub(crate) as_group: Vec<String>,
+    /// User extra to impersonate, KEY=VALUE; may be given several times
+    #[arg(long, global = true, value_name = "KEY=VALUE", hide_short_help = true)]
+    pub(crate) as_user_extra: Vec<String>,
+    /// How long to wait for a single request, 0 for ever
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration(), hide_short_help = true)]
+    pub(crate) request_timeout: Option<GoDuration>,
+    /// Accepted and without effect: nodes have no namespace
+    #[arg(long, short = 'n', global = true, value_name = "NAMESPACE", hide_short_help = true)]
+    pub(crate) namespace: Option<String>,
+    /// How much to log: 6 shows requests, 8 more
+    #[arg(
+        long = "v",
+        short = 'v',
+        global = true,
+        value_name = "LEVEL",
+        default_value = "0",
+        hide_default_value = true,
+        hide_short_help = true
+    )]
+    pub(crate) verbosity: u8,
+}
+
+/// `--dry-run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// Really do it.
+    None,
+    /// Show the plan.
+    Client,
+}
+
+/// `--surge`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Surge {
+    /// One placeholder for each Pod to move.
+    PerPod,
+    /// No room is reserved.
+    None,
+}
+
+/// `--then`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Then {
+    /// The Node object is deleted.
+    Delete,
+    /// The node stays, cordoned.
+    Keep,
+    /// The node stays and is uncordoned.
+    Uncordon,
+}
+
+/// Booleans as Go reads them, so that `--force=false` means what it does in kubectl.
+fn boolean() -> ValueParser {
+    ValueParser::new(|text: &str| match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("it is true or false"),
+    })
+}
+
+fn duration() -> ValueParser {
+    ValueParser::new(|text: &str| text.parse::<GoDuration>())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_surface_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn booleans_can_be_switched_off_as_in_kubectl() {
+        let cli = Cli::try_parse_from(["kubectl-rotate", "node", "a", "--wait=false", "--ignore-daemonsets=false"])
+            .expect("the command line is well formed");
+        let Some(Verb::Node(node)) = cli.verb else { panic!("not node: {:?}", cli.verb) };
+        assert!(!node.wait);
+        assert_eq!(node.rotation.ignore_daemonsets, Some(false));
+        assert_eq!(node.rotation.force, None);
+    }
+
+    #[test]
+    fn a_switch_does_not_swallow_the_name_that_follows_it() {
+        let cli = Cli::try_parse_from(["kubectl-rotate", "node", "--force", "a"]).expect("well formed");
+        let Some(Verb::Node(node)) = cli.verb else { panic!("not node") };
+        assert_eq!(node.names, ["a"]);
+    }
+
+    #[test]
+    fn connection_flags_are_accepted_before_and_after_the_verb() {
+        for line in [["kubectl-rotate", "--context", "x", "fleet"], ["kubectl-rotate", "fleet", "--context", "x"]] {
+            let cli = Cli::try_parse_from(line).expect("well formed");
+            assert_eq!(cli.connection.context.as_deref(), Some("x"));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The verbs: one file each. [`main`] parses, runs one, and turns what came of it into an exit code.
+
+mod cancel;
+mod fleet;
+mod follow;
+mod hold;
+mod node;
+mod plan;
+mod session;
+mod status;
+mod version;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser};
+use rotate_shared::exit;
+
+use crate::cli::{Cli, Verb};
+use crate::failure::Failure;
+use crate::output::Console;
+use crate::usage;
+pub(crate) use session::Session;
+
+/// What a command ends with: an exit code from [`exit`], or a failure that has one.
+type Ended = Result<u8, Failure>;
+
+/// Runs a command line; gives its exit code.
+pub(crate) fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
+    let console = Console::of_process();
+    let ended = match Cli::try_parse_from(line) {
+        Ok(cli) => run(cli, console),
+        // Help is an answer and no mistake.
+        Err(error) if !error.use_stderr() => console.data(&error.to_string()).map(|()| exit::DONE),
+        Err(error) => {
+            console.note(&usage::explain(&error));
+            Ok(exit::USAGE)
+        }
+    };
+    ended.unwrap_or_else(|failure| {
+        console.failure(&failure);
+        failure.exit_code()
+    })
+}
+
+fn run(cli: Cli, console: Console) -> Ended {
+    let Some(verb) = cli.verb else {
+        console.data(&Cli::command().render_help().to_string())?;
+        return Ok(exit::DONE);
+    };
+    log(cli.connection.verbosity);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Other(format!("start the runtime: {error}")))?;
+    let ended = runtime.block_on(async {
+        let session = Session::new(console, cli.agent, cli.connection);
+        match verb {
+            Verb::Plan(args) => plan::run(&session, args.resolve()?).await,
+            Verb::Node(args) => node::run(&session, args.resolve()?).await,
+            Verb::Status(args) => status::run(&session, &args).await,
+            Verb::Cancel(args) => cancel::run(&session, &args).await,
+            Verb::Pause(args) => hold::run(&session, &args, hold::Hold::Pause).await,
+            Verb::Resume(args) => hold::run(&session, &args, hold::Hold::Resume).await,
+            Verb::Fleet(args) => fleet::run(&session, &args).await,
+            Verb::Version(args) => version::run(&session, &args).await,
+        }
+    });
+    // A read of stdin that nobody will answer must not hold the exit up.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Logs to stderr as `-v` asks: requests from 6, more from 8.
+fn log(verbosity: u8) {
+    let filter = match verbosity {
+        0 => return,
+        1..=5 => "warn",
+        6..=7 => "warn,kube_client=debug,rotate_agent=info",
+        _ => "info,kube_client=trace,rotate_agent=debug",
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .finish();
+    // Only a second call could fail, and there is none.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}

@@ -1,0 +1,54 @@
+//! `kubectl rotate cancel`: ends rotations.
+
+use rotate_shared::{CancelRequest, Phase, Rotation, exit};
+
+use super::session::Session;
+use super::{Ended, status};
+use crate::args::RotationRef;
+use crate::cli::CancelArgs;
+use crate::output::Format;
+
+pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
+    let printing = args.output.resolve()?;
+    let reference = RotationRef::parse(&args.id)?;
+    let connected = session.connect(false).await?;
+    let mut rotations = connected.agent.find(&reference).await?;
+    // Of a batch, what is over needs no end; of one rotation, the agent says that it is over.
+    if matches!(reference, RotationRef::Batch(_)) {
+        rotations.retain(|rotation| !rotation.phase.is_terminal());
+    }
+    let mut cancelled = Vec::new();
+    for rotation in &rotations {
+        cancelled.push(connected.agent.cancel(&rotation.id, CancelRequest { uncordon: args.uncordon }).await?);
+    }
+    if printing.format != Format::Table {
+        let single = !matches!(reference, RotationRef::Batch(_));
+        status::print(&session.console, &cancelled, single, printing, session.clock.now())?;
+        return Ok(exit::DONE);
+    }
+    for rotation in &cancelled {
+        session.console.data(&format!("rotation/{} cancelled\n", rotation.id))?;
+        session.console.note(&meaning(rotation, args.uncordon));
+        for pod in &rotation.moved {
+            session.console.note(&format!("  moved: {pod}"));
+        }
+    }
+    Ok(exit::DONE)
+}
+
+/// What the end means for the cluster.
+fn meaning(rotation: &Rotation, uncordon: bool) -> String {
+    let evicted = rotation.progress.evicted;
+    match rotation.phase {
+        Phase::Queued | Phase::Cancelled => "Nothing had been touched.".to_owned(),
+        Phase::Surging | Phase::RollingBack | Phase::RolledBack => {
+            "Nothing had been evicted: the cluster goes back to as it was found.".to_owned()
+        }
+        _ => format!(
+            "{evicted} of {} Pods were evicted already; no more will be. node/{} {}",
+            rotation.progress.to_move,
+            rotation.node,
+            if uncordon { "is uncordoned." } else { "stays cordoned: kubectl uncordon lifts it." }
+        ),
+    }
+}

@@ -1,0 +1,27 @@
+//! `kubectl rotate fleet`: nodes with what would have to move off them.
+
+use rotate_shared::exit;
+
+use super::Ended;
+use super::session::Session;
+use crate::cli::FleetArgs;
+use crate::output::{Format, fleet as text, format};
+
+pub(super) async fn run(session: &Session, args: &FleetArgs) -> Ended {
+    let printing = args.output.resolve()?;
+    let connected = session.connect(false).await?;
+    let list = connected.agent.nodes(args.select.selector.as_deref()).await?;
+    if list.items.is_empty() && !matches!(printing.format, Format::Json | Format::Yaml) {
+        session.console.note("No nodes found");
+        return Ok(exit::DONE);
+    }
+    let now = session.clock.now();
+    session.console.data(&match printing.format {
+        Format::Json => format::json(&list),
+        Format::Yaml => format::yaml(&list),
+        Format::Name => list.items.iter().map(|node| format!("node/{}\n", node.name)).collect(),
+        Format::Table => text::table(&list.items, now, false, printing.headers),
+        Format::Wide => text::table(&list.items, now, true, printing.headers),
+    })?;
+    Ok(exit::DONE)
+}

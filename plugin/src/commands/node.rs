@@ -1,0 +1,118 @@
+//! `kubectl rotate node`: rotates nodes, waits, shows progress.
+
+use rotate_shared::plan::PlanRequest;
+use rotate_shared::{Plan, RotationRequest, exit};
+
+use super::follow::{self, Followed};
+use super::session::{Connected, Session};
+use super::{Ended, plan, status};
+use crate::args;
+use crate::args::{Printing, Target};
+use crate::failure::Failure;
+use crate::output::plan as text;
+use crate::output::{Format, rotation};
+
+pub(super) async fn run(session: &Session, args: args::Node) -> Ended {
+    if args.dry_run {
+        let plan = args::Plan { target: args.target, exit_code: false, options: args.options, printing: args.printing };
+        return plan::run(session, plan).await;
+    }
+    if session.agent.embedded && !args.wait {
+        return Err(Failure::Usage(
+            "--embedded with --wait=false would end the agent at once: nothing would happen".to_owned(),
+        ));
+    }
+    let connected = session.connect(args.yes).await?;
+    if let Some(embedded) = &connected.embedded
+        && let Some(rotations) = embedded.resume(session, &args.target).await?
+    {
+        return wait(session, &connected, rotations, &args).await;
+    }
+    let request =
+        PlanRequest { nodes: args.target.names(), selector: args.target.selector(), options: args.options.clone() };
+    let plans = connected.agent.plan(&request).await?;
+    if plans.is_empty() {
+        session.console.note("No nodes found");
+        return Ok(exit::DONE);
+    }
+    consent(session, &plans, args.yes)?;
+    let request = RotationRequest {
+        nodes: args.target.names(),
+        selector: args.target.selector(),
+        options: args.options.clone(),
+        claimed_user: std::env::var("USER").ok().filter(|user| !user.is_empty()),
+    };
+    let rotations = connected.agent.rotate(&request).await?;
+    if !args.wait {
+        let now = session.clock.now();
+        for created in &rotations {
+            if args.printing.format == Format::Table {
+                session.console.data(&format!("rotation/{} created\n", created.id))?;
+            }
+        }
+        if args.printing.format != Format::Table {
+            status::print(&session.console, &rotations, args.target.is_single(), args.printing, now)?;
+        }
+        return Ok(exit::DONE);
+    }
+    wait(session, &connected, rotations, &args).await
+}
+
+/// Shows what is about to happen; ends here where something stands in the way or consent is not given.
+fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
+    let console = &session.console;
+    let blocked: Vec<&Plan> = plans.iter().filter(|plan| !plan.blockers.is_empty()).collect();
+    for plan in &blocked {
+        console.note(&text::blocked(plan));
+    }
+    if !blocked.is_empty() {
+        let names: Vec<_> = blocked.iter().map(|plan| format!("node/{}", plan.node)).collect();
+        return Err(Failure::Blocked(format!("{} cannot be rotated as asked; nothing was touched", names.join(", "))));
+    }
+    for plan in plans {
+        console.note(&text::verdict(plan));
+        for warning in &plan.warnings {
+            console.warning(&format!("{}: {}", warning.object, warning.message));
+        }
+    }
+    let question = match plans {
+        [plan] => format!("Rotate node/{}?", plan.node),
+        plans => format!("Rotate these {} nodes?", plans.len()),
+    };
+    if yes || console.confirm(&question)? {
+        Ok(())
+    } else {
+        Err(Failure::Usage("not confirmed; nothing was touched".to_owned()))
+    }
+}
+
+async fn wait(
+    session: &Session,
+    connected: &Connected,
+    rotations: Vec<rotate_shared::Rotation>,
+    args: &args::Node,
+) -> Ended {
+    let console = &session.console;
+    let followed = follow::until_over(session, connected, rotations, args.timeout, |_| Ok(())).await?;
+    let code = match followed {
+        Followed::Over(ref rotations) => follow::exit_code(rotations),
+        Followed::TimedOut(_) => exit::TIMED_OUT,
+        Followed::Interrupted(_) => exit::INTERRUPTED,
+    };
+    let rotations = followed.rotations();
+    match args.printing {
+        Printing { format: Format::Table, .. } => {
+            for rotation in rotations.iter().filter(|rotation| rotation.phase.is_terminal()) {
+                console.data(&format!("node/{} {}\n", rotation.node, rotation::result(rotation)))?;
+            }
+        }
+        printing => status::print(console, rotations, args.target.is_single(), printing, session.clock.now())?,
+    }
+    follow::say_how_to_go_on(session, connected, &followed, &again(&args.target));
+    Ok(code)
+}
+
+/// The command that takes a paused embedded rotation up again.
+fn again(target: &Target) -> String {
+    format!("kubectl rotate node {target} --embedded")
+}

@@ -1,0 +1,51 @@
+//! `kubectl rotate plan`: what rotating nodes would do; changes nothing.
+
+use rotate_shared::plan::PlanRequest;
+use rotate_shared::{API_VERSION, Plan, PlanList, exit};
+
+use super::Ended;
+use super::session::Session;
+use crate::args;
+use crate::args::{Printing, Target};
+use crate::failure::Failure;
+use crate::output::{Console, Format, format, plan as text};
+
+pub(super) async fn run(session: &Session, args: args::Plan) -> Ended {
+    let connected = session.connect(false).await?;
+    let request =
+        PlanRequest { nodes: args.target.names(), selector: args.target.selector(), options: args.options.clone() };
+    let plans = connected.agent.plan(&request).await?;
+    if plans.is_empty() {
+        session.console.note("No nodes found");
+        return Ok(exit::DONE);
+    }
+    print(&session.console, &plans, &args.target, args.printing)?;
+    Ok(if args.exit_code { found(&plans) } else { exit::DONE })
+}
+
+/// What `--exit-code` tells.
+fn found(plans: &[Plan]) -> u8 {
+    if plans.iter().any(|plan| !plan.blockers.is_empty()) { exit::BLOCKED } else { exit::WORK_PENDING }
+}
+
+/// Prints plans as asked: one object for one name, a list otherwise.
+pub(super) fn print(console: &Console, plans: &[Plan], target: &Target, printing: Printing) -> Result<(), Failure> {
+    let list = || PlanList { api_version: API_VERSION.to_owned(), kind: "PlanList".to_owned(), items: plans.to_vec() };
+    let text = match (printing.format, plans) {
+        (Format::Json, [plan]) if target.is_single() => format::json(plan),
+        (Format::Json, _) => format::json(&list()),
+        (Format::Yaml, [plan]) if target.is_single() => format::yaml(plan),
+        (Format::Yaml, _) => format::yaml(&list()),
+        (Format::Name, plans) => plans.iter().map(|plan| format!("node/{}\n", plan.node)).collect(),
+        (Format::Table | Format::Wide, [plan]) => text::text(plan, printing.format == Format::Wide),
+        (Format::Wide, plans) => plans.iter().map(|plan| text::text(plan, true)).collect::<Vec<_>>().join("\n────\n\n"),
+        (Format::Table, plans) => {
+            let mut text = text::table(plans, printing.headers);
+            for plan in plans.iter().filter(|plan| !plan.blockers.is_empty()) {
+                text.push_str(&format!("\n{}\n", text::blocked(plan)));
+            }
+            text
+        }
+    };
+    console.data(&text)
+}

@@ -1,0 +1,91 @@
+//! What every verb starts from: the console, the clock, and how to get at an agent.
+
+use rotate_agent::clock::Clock;
+
+use crate::cli::{AgentFlags, ConnectionFlags};
+use crate::connect::embedded::Embedded;
+use crate::connect::url::Url;
+use crate::connect::{Agent, TransportError};
+use crate::failure::Failure;
+use crate::output::Console;
+
+/// The surroundings of one command.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Where output goes.
+    pub(crate) console: Console,
+    /// What time it is.
+    pub(crate) clock: Clock,
+    /// Where the agent is said to be.
+    pub(crate) agent: AgentFlags,
+    /// Where the cluster is said to be.
+    pub(crate) connection: ConnectionFlags,
+}
+
+/// An agent to talk to.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    /// Speaks its API.
+    pub(crate) agent: Agent,
+    /// The agent itself where it runs in this process: it lives as long as this value.
+    pub(crate) embedded: Option<Embedded>,
+}
+
+impl Session {
+    /// A session over these flags.
+    pub(crate) fn new(console: Console, agent: AgentFlags, connection: ConnectionFlags) -> Self {
+        Self { console, clock: Clock::system(), agent, connection }
+    }
+
+    /// The agent that answers at `--agent-url`, its version checked; `None` without that flag.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or is of a version that does not fit.
+    pub(crate) async fn remote_agent(&self) -> Result<Option<Agent>, Failure> {
+        let Some(url) = &self.agent.agent_url else { return Ok(None) };
+        if self.agent.embedded {
+            return Err(Failure::Usage(
+                "--agent-url and --embedded together are not clear: give one of them".to_owned(),
+            ));
+        }
+        let transport = Url::new(url, self.connection.token.clone()).map_err(|error| match error {
+            TransportError::Address { .. } => Failure::Usage(error.to_string()),
+            _ => error.into(),
+        })?;
+        let agent = Agent::new(transport);
+        agent.check_version().await.map_err(|failure| match failure {
+            Failure::AgentUnreachable(reason) => {
+                Failure::AgentUnreachable(format!("{reason}. Is the port forwarded? As in: {}", self.port_forward()))
+            }
+            other => other,
+        })?;
+        Ok(Some(agent))
+    }
+
+    /// An agent that can act: remote, or inside this process with `--embedded`.
+    ///
+    /// # Errors
+    ///
+    /// There is none: says how to get to one.
+    pub(crate) async fn connect(&self, consent: bool) -> Result<Connected, Failure> {
+        if let Some(agent) = self.remote_agent().await? {
+            return Ok(Connected { agent, embedded: None });
+        }
+        if self.agent.embedded {
+            let embedded = Embedded::start(self, consent).await?;
+            return Ok(Connected { agent: embedded.agent(), embedded: Some(embedded) });
+        }
+        Err(Failure::AgentUnreachable(format!(
+            "no agent to ask: forward its port ({}) and give --agent-url http://{}, or run one inside this command \
+             with --embedded",
+            self.port_forward(),
+            rotate_shared::names::CONTROL_ADDR,
+        )))
+    }
+
+    fn port_forward(&self) -> String {
+        let port = rotate_shared::names::CONTROL_ADDR.rsplit(':').next().unwrap_or_default();
+        format!("kubectl -n {} port-forward deploy/{} {port}", self.agent.agent_namespace, rotate_shared::names::AGENT)
+    }
+}

@@ -1,0 +1,78 @@
+//! `kubectl rotate status`: what is going on, or one rotation in detail, or followed to its end.
+
+use jiff::Timestamp;
+use rotate_shared::{API_VERSION, Rotation, RotationList, exit};
+
+use super::Ended;
+use super::follow::{self, Followed};
+use super::session::Session;
+use crate::args::{Printing, RotationRef};
+use crate::cli::StatusArgs;
+use crate::failure::Failure;
+use crate::output::{Console, Format, format, rotation as text};
+
+pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
+    let printing = args.output.resolve()?;
+    let reference = args.id.as_deref().map(RotationRef::parse).transpose()?;
+    let connected = session.connect(false).await?;
+    let rotations = match &reference {
+        Some(reference) => connected.agent.find(reference).await?,
+        None if args.watch => {
+            let mut live = connected.agent.rotations().await?;
+            live.retain(|rotation| !rotation.phase.is_terminal());
+            live
+        }
+        None => connected.agent.rotations().await?,
+    };
+    if rotations.is_empty() && matches!(printing.format, Format::Table | Format::Wide | Format::Name) {
+        session.console.note("No rotations found");
+        return Ok(exit::DONE);
+    }
+    let single = reference.as_ref().is_some_and(|reference| !matches!(reference, RotationRef::Batch(_)));
+    if !args.watch {
+        print(&session.console, &rotations, single, printing, session.clock.now())?;
+        return Ok(exit::DONE);
+    }
+    let console = session.console;
+    let each = |rotation: &Rotation| match printing.format {
+        Format::Json => console.data(&format::json_line(rotation)),
+        Format::Yaml => console.data(&format!("---\n{}", format::yaml(rotation))),
+        _ => Ok(()),
+    };
+    let followed = follow::until_over(session, &connected, rotations, None, each).await?;
+    if matches!(printing.format, Format::Table | Format::Wide | Format::Name) {
+        print(&console, followed.rotations(), single, printing, session.clock.now())?;
+    }
+    follow::say_how_to_go_on(session, &connected, &followed, "");
+    Ok(match &followed {
+        Followed::Over(rotations) => follow::exit_code(rotations),
+        Followed::TimedOut(_) => exit::TIMED_OUT,
+        Followed::Interrupted(_) => exit::INTERRUPTED,
+    })
+}
+
+/// Prints rotations as asked: one in detail or as an object, several as a table or list.
+pub(super) fn print(
+    console: &Console,
+    rotations: &[Rotation],
+    single: bool,
+    printing: Printing,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let list = || RotationList {
+        api_version: API_VERSION.to_owned(),
+        kind: "RotationList".to_owned(),
+        items: rotations.to_vec(),
+    };
+    let text = match (printing.format, rotations) {
+        (Format::Json, [rotation]) if single => format::json(rotation),
+        (Format::Json, _) => format::json(&list()),
+        (Format::Yaml, [rotation]) if single => format::yaml(rotation),
+        (Format::Yaml, _) => format::yaml(&list()),
+        (Format::Name, rotations) => rotations.iter().map(|rotation| format!("rotation/{}\n", rotation.id)).collect(),
+        (Format::Table, [rotation]) if single => text::detail(rotation, now),
+        (Format::Table, rotations) => text::table(rotations, now, false, printing.headers),
+        (Format::Wide, rotations) => text::table(rotations, now, true, printing.headers),
+    };
+    console.data(&text)
+}

@@ -1,0 +1,214 @@
+//! The API server that kubectl's flags and kubeconfig mean.
+
+use std::collections::HashMap;
+
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
+    NamedContext,
+};
+use kube::{Client, Config};
+
+use crate::cli::ConnectionFlags;
+use crate::failure::Failure;
+
+/// Names for the entries that flags alone make up.
+const FROM_FLAGS: &str = "from-flags";
+
+/// The configuration that these flags mean, in kubectl's order: flags, then kubeconfig, then the Pod's own service
+/// account.
+///
+/// # Errors
+///
+/// A kubeconfig that cannot be read or names what does not exist, and none at all outside a cluster.
+pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
+    let mut kubeconfig = match (&flags.kubeconfig, Kubeconfig::from_env()) {
+        (Some(path), _) => Kubeconfig::read_from(path).map_err(unusable)?,
+        (None, Ok(Some(kubeconfig))) => kubeconfig,
+        (None, Err(error)) => return Err(unusable(error)),
+        (None, Ok(None)) => match Kubeconfig::read() {
+            Ok(kubeconfig) => kubeconfig,
+            // No file in the usual place is no mistake; one that is there and broken is.
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {
+                return without_kubeconfig(flags).await;
+            }
+            Err(KubeconfigError::FindPath) => return without_kubeconfig(flags).await,
+            Err(error) => return Err(unusable(error)),
+        },
+    };
+    if kubeconfig.contexts.is_empty() && kubeconfig.clusters.is_empty() {
+        return without_kubeconfig(flags).await;
+    }
+    let context_name = flags.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
+    let context = kubeconfig.contexts.iter().find(|context| context.name == context_name);
+    let Some(context) = context.and_then(|context| context.context.clone()) else {
+        return Err(Failure::Cluster(match context_name.as_str() {
+            "" => "the kubeconfig has no current context: choose one with --context".to_owned(),
+            name => format!("context {name:?} does not exist in the kubeconfig"),
+        }));
+    };
+    let cluster_name = flags.cluster.clone().unwrap_or(context.cluster);
+    let user_name = flags.user.clone().or(context.user).unwrap_or_else(|| FROM_FLAGS.to_owned());
+    let cluster = kubeconfig.clusters.iter_mut().find(|cluster| cluster.name == cluster_name);
+    let Some(cluster) = cluster else {
+        return Err(Failure::Cluster(format!("cluster {cluster_name:?} does not exist in the kubeconfig")));
+    };
+    apply_to_cluster(flags, cluster.cluster.get_or_insert_default());
+    let position = kubeconfig.auth_infos.iter().position(|user| user.name == user_name);
+    if position.is_none() && flags.user.is_some() {
+        return Err(Failure::Cluster(format!("user {user_name:?} does not exist in the kubeconfig")));
+    }
+    let position = position.unwrap_or_else(|| {
+        kubeconfig.auth_infos.push(NamedAuthInfo { name: user_name.clone(), ..NamedAuthInfo::default() });
+        kubeconfig.auth_infos.len() - 1
+    });
+    apply_to_user(flags, kubeconfig.auth_infos[position].auth_info.get_or_insert_default())?;
+    let options = KubeConfigOptions { context: Some(context_name), cluster: Some(cluster_name), user: Some(user_name) };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
+    Ok(finished(flags, config))
+}
+
+/// A client for reading: its requests are bounded by `--request-timeout`.
+///
+/// # Errors
+///
+/// As [`config`]; and credentials that cannot be used.
+pub(crate) async fn client(flags: &ConnectionFlags) -> Result<Client, Failure> {
+    let config = config(flags).await?;
+    Client::try_from(config).map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))
+}
+
+async fn without_kubeconfig(flags: &ConnectionFlags) -> Result<Config, Failure> {
+    if flags.server.is_some() {
+        let mut cluster = Cluster::default();
+        apply_to_cluster(flags, &mut cluster);
+        let mut user = AuthInfo::default();
+        apply_to_user(flags, &mut user)?;
+        let name = || FROM_FLAGS.to_owned();
+        let kubeconfig = Kubeconfig {
+            clusters: vec![NamedCluster { name: name(), cluster: Some(cluster), ..NamedCluster::default() }],
+            auth_infos: vec![NamedAuthInfo { name: name(), auth_info: Some(user), ..NamedAuthInfo::default() }],
+            contexts: vec![NamedContext {
+                name: name(),
+                context: Some(Context { cluster: name(), user: Some(name()), ..Context::default() }),
+                ..NamedContext::default()
+            }],
+            current_context: Some(name()),
+            ..Kubeconfig::default()
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        return Ok(finished(flags, config.map_err(unusable)?));
+    }
+    if let Some(name) = flags.context.as_ref().or(flags.cluster.as_ref()).or(flags.user.as_ref()) {
+        return Err(Failure::Cluster(format!("there is no kubeconfig that {name:?} could be in")));
+    }
+    match Config::incluster() {
+        Ok(mut config) => {
+            apply_to_user(flags, &mut config.auth_info)?;
+            Ok(finished(flags, config))
+        }
+        Err(_) => Err(Failure::Cluster(
+            "no kubeconfig was found ($KUBECONFIG, ~/.kube/config), and this is not a Pod of a cluster: give \
+             --kubeconfig FILE or --server URL"
+                .to_owned(),
+        )),
+    }
+}
+
+fn apply_to_cluster(flags: &ConnectionFlags, cluster: &mut Cluster) {
+    if let Some(server) = &flags.server {
+        cluster.server = Some(if server.contains("://") { server.clone() } else { format!("https://{server}") });
+    }
+    if let Some(name) = &flags.tls_server_name {
+        cluster.tls_server_name = Some(name.clone());
+    }
+    if let Some(file) = &flags.certificate_authority {
+        cluster.certificate_authority = Some(file.clone());
+        cluster.certificate_authority_data = None;
+    }
+    if let Some(skip) = flags.insecure_skip_tls_verify {
+        cluster.insecure_skip_tls_verify = Some(skip);
+        if skip {
+            cluster.certificate_authority = None;
+            cluster.certificate_authority_data = None;
+        }
+    }
+}
+
+fn apply_to_user(flags: &ConnectionFlags, user: &mut AuthInfo) -> Result<(), Failure> {
+    if let Some(token) = &flags.token {
+        // A token on the command line is meant to be used, whatever else the kubeconfig has.
+        *user = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
+    }
+    if let Some(file) = &flags.client_certificate {
+        user.client_certificate = Some(file.clone());
+        user.client_certificate_data = None;
+    }
+    if let Some(file) = &flags.client_key {
+        user.client_key = Some(file.clone());
+        user.client_key_data = None;
+    }
+    if let Some(name) = &flags.impersonate {
+        user.impersonate = Some(name.clone());
+    }
+    if let Some(uid) = &flags.as_uid {
+        user.impersonate_uid = Some(uid.clone());
+    }
+    if !flags.as_group.is_empty() {
+        user.impersonate_groups = Some(flags.as_group.clone());
+    }
+    if !flags.as_user_extra.is_empty() {
+        let mut extra: HashMap<String, Vec<String>> = HashMap::new();
+        for pair in &flags.as_user_extra {
+            let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+                return Err(Failure::Usage(format!("--as-user-extra takes KEY=VALUE, not {pair:?}")));
+            };
+            extra.entry(key.to_owned()).or_default().push(value.to_owned());
+        }
+        user.impersonate_user_extra = Some(extra);
+    }
+    let others = user.impersonate_uid.is_some() || user.impersonate_groups.is_some();
+    if user.impersonate.is_none() && (others || user.impersonate_user_extra.is_some()) {
+        return Err(Failure::Usage("--as-uid, --as-group and --as-user-extra need --as".to_owned()));
+    }
+    Ok(())
+}
+
+fn finished(flags: &ConnectionFlags, mut config: Config) -> Config {
+    if let Some(timeout) = flags.request_timeout.map(|timeout| timeout.0).filter(|timeout| !timeout.is_zero()) {
+        config.connect_timeout = Some(timeout);
+        config.read_timeout = Some(timeout);
+        config.reset_reader_on_write = true;
+    }
+    config
+}
+
+fn unusable(error: KubeconfigError) -> Failure {
+    Failure::Cluster(format!("the kubeconfig cannot be used: {}", whole(&error)))
+}
+
+/// What the API server at `server` answered instead of what was asked for.
+pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
+    match error {
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => Failure::NotAuthorised(status.message),
+        kube::Error::Api(status) => Failure::Other(format!("the API server answered: {}", status.message)),
+        error => Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(&error))),
+    }
+}
+
+/// The error with its causes, each said once.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

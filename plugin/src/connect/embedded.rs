@@ -1,0 +1,168 @@
+//! `--embedded`: the agent inside this process, with the person's kubeconfig, for as long as the command runs.
+
+use std::time::Duration;
+
+use kube::Client;
+use rotate_agent::bootstrap::{self, BootstrapError};
+use rotate_agent::{Agent as Engine, Config};
+use rotate_shared::{CancelRequest, Phase, Rotation};
+
+use super::in_process::InProcess;
+use super::{Agent, cluster};
+use crate::args::Target;
+use crate::commands::Session;
+use crate::failure::Failure;
+
+/// How often a state is looked at that no event tells of.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// An agent that lives as long as this value.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    agent: Agent,
+    _engine: Engine,
+}
+
+impl Embedded {
+    /// Starts it: asks before anything is created in the cluster, then waits until it has read the cluster.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be reached, consent is not given, or another agent holds the Lease.
+    pub(crate) async fn start(session: &Session, consent: bool) -> Result<Self, Failure> {
+        let config = cluster::config(&session.connection).await?;
+        let server = config.cluster_url.to_string();
+        let client = rotate_agent::client::production(config)
+            .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+        prepare(session, &client, &server, consent).await?;
+        let engine = Engine::start(Config::default(), client, session.clock);
+        let agent = Agent::new(InProcess::new(engine.router()));
+        let console = session.console;
+        agent.until_ready(session.clock, |why| console.note(&format!("Waiting for the agent: {why}"))).await?;
+        Ok(Self { agent, _engine: engine })
+    }
+
+    /// Speaks its API.
+    pub(crate) fn agent(&self) -> Agent {
+        self.agent.clone()
+    }
+
+    /// Takes up what an earlier run left: live rotations of these nodes. `None` where there are none.
+    ///
+    /// # Errors
+    ///
+    /// The agent refuses.
+    pub(crate) async fn resume(&self, session: &Session, target: &Target) -> Result<Option<Vec<Rotation>>, Failure> {
+        let names = match target {
+            Target::Names(_) => target.names(),
+            Target::Selector(selector) => {
+                self.agent.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect()
+            }
+        };
+        let mut live = self.agent.rotations().await?;
+        live.retain(|rotation| !rotation.phase.is_terminal() && names.contains(&rotation.node));
+        if live.is_empty() {
+            return Ok(None);
+        }
+        let mut resumed = Vec::new();
+        for rotation in live {
+            session.console.note(&format!("Going on with rotation/{} of node/{}.", rotation.id, rotation.node));
+            resumed.push(if rotation.paused { self.agent.resume(&rotation.id).await? } else { rotation });
+        }
+        let others: Vec<_> = names.iter().filter(|name| !resumed.iter().any(|found| found.node == **name)).collect();
+        if !others.is_empty() {
+            session.console.note(&format!("Not begun, type the command again for: {others:?}"));
+        }
+        Ok(Some(resumed))
+    }
+
+    /// The first Ctrl-C: pauses, and as long as nothing was evicted offers to put everything back. A second Ctrl-C ends
+    /// it at once.
+    ///
+    /// # Errors
+    ///
+    /// None that would keep the command from ending.
+    pub(crate) async fn leave(&self, session: &Session, states: &[Rotation]) -> Result<(), Failure> {
+        tokio::select! {
+            () = self.hold(session, states) => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        Ok(())
+    }
+
+    async fn hold(&self, session: &Session, states: &[Rotation]) {
+        let console = session.console;
+        let live: Vec<&Rotation> = states.iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
+        console.note("Pausing; Ctrl-C again ends at once.");
+        let mut untouched = true;
+        for rotation in &live {
+            match self.agent.pause(&rotation.id).await {
+                Ok(paused) => {
+                    untouched &= matches!(paused.phase, Phase::Queued | Phase::Surging);
+                    console.note(&format!("rotation/{} paused", rotation.id));
+                }
+                Err(failure) => console.failure(&failure),
+            }
+        }
+        if !untouched {
+            return;
+        }
+        if !console.is_interactive() {
+            for rotation in &live {
+                console.note(&format!(
+                    "Nothing was evicted yet. To put everything back: kubectl rotate cancel {} --embedded",
+                    rotation.id
+                ));
+            }
+            return;
+        }
+        let asked =
+            tokio::task::spawn_blocking(move || console.confirm("Nothing was evicted yet. Put everything back?"));
+        if !matches!(asked.await, Ok(Ok(true))) {
+            return;
+        }
+        for rotation in &live {
+            if let Err(failure) = self.agent.cancel(&rotation.id, CancelRequest::default()).await {
+                console.failure(&failure);
+                continue;
+            }
+            loop {
+                match self.agent.rotation(&rotation.id).await {
+                    Ok(state) if state.phase.is_terminal() => {
+                        console.note(&format!("node/{} {}", state.node, crate::output::rotation::result(&state)));
+                        break;
+                    }
+                    Ok(_) => session.clock.sleep(LOOK).await,
+                    Err(failure) => {
+                        console.failure(&failure);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Creates what the agent needs and the cluster does not have, after asking.
+async fn prepare(session: &Session, client: &Client, server: &str, consent: bool) -> Result<(), Failure> {
+    let missing = bootstrap::missing(client).await.map_err(|error| refused(error, server))?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let console = &session.console;
+    console.note(&format!("The agent needs these objects, which the cluster at {server} does not have:"));
+    for object in &missing {
+        console.note(&format!("  {object}"));
+    }
+    if !consent && !console.confirm("Create them?")? {
+        return Err(Failure::Usage("not confirmed; nothing was touched".to_owned()));
+    }
+    bootstrap::create(client, &missing).await.map_err(|error| refused(error, server))
+}
+
+fn refused(error: BootstrapError, server: &str) -> Failure {
+    match error {
+        BootstrapError::Api { source, .. } => cluster::refused(source, server),
+        BootstrapError::OtherPriority { .. } => Failure::Blocked(format!("failed to {error}")),
+    }
+}

@@ -1,0 +1,108 @@
+//! Where output goes: data to stdout, everything else to stderr, and what the terminal can do.
+
+use std::io::{self, IsTerminal, Write};
+
+use rotate_shared::plan::Notice;
+
+use super::escape;
+use crate::failure::Failure;
+
+/// The two streams and what stands behind them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Console {
+    /// Colour on stderr.
+    colour: bool,
+    /// Lines that change in place on stderr.
+    live: bool,
+    /// A person can be asked.
+    interactive: bool,
+}
+
+impl Console {
+    /// The process's own streams.
+    pub(crate) fn of_process() -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let terminal = io::stderr().is_terminal();
+        let dumb = variable("TERM").is_some_and(|term| term == "dumb");
+        let plain = dumb || variable("NO_COLOR").is_some();
+        Self {
+            colour: terminal && !plain,
+            live: terminal && !plain,
+            interactive: terminal && io::stdin().is_terminal(),
+        }
+    }
+
+    /// Whether lines may change in place.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Whether there is a person to ask.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// Writes data. Line breaks are kept, other control characters are spelled out.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::ClosedPipe`] where nobody reads any more.
+    pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(escape::text(text).as_bytes())?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// A line for the person. That nobody reads it is no reason to stop.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{}", escape::text(text));
+    }
+
+    /// `Warning: …`, as kubectl writes it.
+    pub(crate) fn warning(&self, text: &str) {
+        let text = escape::line(text);
+        let _ = if self.colour {
+            writeln!(io::stderr().lock(), "\u{1b}[33;1mWarning:\u{1b}[0m {text}")
+        } else {
+            writeln!(io::stderr().lock(), "Warning: {text}")
+        };
+    }
+
+    /// The failure's line.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if let Some(line) = failure.line() {
+            self.note(&line);
+        }
+        for blocker in failure.blockers() {
+            self.note(&notice(blocker));
+        }
+    }
+
+    /// Asks, with no as the answer to everything but `y` and `yes`.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure where there is nobody to ask.
+    pub(crate) fn confirm(&self, question: &str) -> Result<bool, Failure> {
+        if !self.interactive {
+            return Err(Failure::Usage(format!("{question} There is no terminal to ask on: give --yes to go ahead")));
+        }
+        let mut stderr = io::stderr().lock();
+        let _ = write!(stderr, "{} [y/N] ", escape::line(question));
+        let _ = stderr.flush();
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(|error| Failure::Other(format!("read the answer: {error}")))?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+/// A blocker or warning on a line, with its remedy below.
+pub(crate) fn notice(notice: &Notice) -> String {
+    let mut text = format!("  {}: {}: {}", notice.code, escape::line(&notice.object), escape::line(&notice.message));
+    if !notice.remedy.is_empty() {
+        text.push_str("\n      → ");
+        text.push_str(&escape::line(&notice.remedy));
+    }
+    text
+}

@@ -1,0 +1,221 @@
+//! A plan as text: the verdict first and last, since one is read first and the other is what the terminal still shows.
+
+use std::collections::BTreeMap;
+
+use rotate_shared::plan::{Class, Disposition, Notice, PlannedPod, PodReason};
+use rotate_shared::{Amounts, Plan};
+
+use super::console;
+use super::table::Table;
+use super::{age, escape};
+
+/// How one plan is written for people.
+pub(crate) fn text(plan: &Plan, wide: bool) -> String {
+    let mut text = format!("node/{} ({})\n\n", escape::line(&plan.node), provider(plan));
+    text.push_str(&pods(plan, wide));
+    text.push_str(&room(plan));
+    notices(&mut text, "WARNINGS", &plan.warnings);
+    notices(&mut text, "BLOCKERS", &plan.blockers);
+    text.push('\n');
+    text.push_str(&verdict(plan));
+    text.push('\n');
+    text
+}
+
+/// The plan in a sentence.
+pub(crate) fn verdict(plan: &Plan) -> String {
+    let node = escape::line(&plan.node);
+    match plan.blockers.len() {
+        0 => {
+            let moves = count(plan, Disposition::Evict);
+            let estimate = &plan.estimate;
+            let work = match moves {
+                0 => "nothing has to move".to_owned(),
+                _ => format!(
+                    "{} to move, room for {} is reserved first ({})",
+                    plural(moves, "Pod"),
+                    plan.totals.pods,
+                    amounts(&plan.totals.reserved)
+                ),
+            };
+            let mut text = format!("node/{node} can be rotated: {work}");
+            let seconds = estimate.surge_seconds + estimate.drain_seconds;
+            if seconds > 0 {
+                text.push_str(&format!("; about {}", age::seconds(i64::try_from(seconds).unwrap_or(i64::MAX))));
+            }
+            text.push('.');
+            text
+        }
+        blockers => format!(
+            "node/{node} cannot be rotated as asked: {} (above). Nothing was touched.",
+            plural(blockers, "blocker")
+        ),
+    }
+}
+
+/// What stands in the way of one node, with the remedies.
+pub(crate) fn blocked(plan: &Plan) -> String {
+    let mut text = format!("node/{} is blocked:", escape::line(&plan.node));
+    for blocker in &plan.blockers {
+        text.push('\n');
+        text.push_str(&console::notice(blocker));
+    }
+    text
+}
+
+/// One line a plan, for several nodes.
+pub(crate) fn table(plans: &[Plan], headers: bool) -> String {
+    let mut table = Table::new(&["NODE", "PROVIDER", "MOVE", "STAY", "BLOCKERS", "RESERVE", "NEW-NODES"]);
+    for plan in plans {
+        let stay = count(plan, Disposition::Stay) + count(plan, Disposition::Gone);
+        table.row([
+            plan.node.clone(),
+            provider(plan),
+            count(plan, Disposition::Evict).to_string(),
+            stay.to_string(),
+            plan.blockers.len().to_string(),
+            amounts(&plan.totals.reserved),
+            if new_nodes(plan) { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table.render(headers, "")
+}
+
+/// `cpu 2100m, memory 2688Mi`, or `nothing`.
+pub(crate) fn amounts(amounts: &Amounts) -> String {
+    if amounts.is_empty() {
+        return "nothing".to_owned();
+    }
+    let parts: Vec<_> = amounts.iter().map(|(name, quantity)| format!("{name} {quantity}")).collect();
+    parts.join(", ")
+}
+
+/// `1 Pod`, `2 Pods`.
+pub(crate) fn plural(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn provider(plan: &Plan) -> String {
+    super::rotation::provider(plan.provider).to_owned()
+}
+
+fn count(plan: &Plan, disposition: Disposition) -> usize {
+    plan.pods.iter().filter(|pod| pod.disposition == disposition).count()
+}
+
+fn new_nodes(plan: &Plan) -> bool {
+    plan.classes.iter().flat_map(|class| &class.room).any(|room| room.new_node.is_some())
+}
+
+/// Pods by what happens to them; those that stay only counted unless `wide`, for they are nobody's worry.
+fn pods(plan: &Plan, wide: bool) -> String {
+    let mut groups: BTreeMap<u8, Vec<&PlannedPod>> = BTreeMap::new();
+    for pod in &plan.pods {
+        groups.entry(rank(pod.disposition)).or_default().push(pod);
+    }
+    if groups.is_empty() {
+        return "PODS\n  none\n".to_owned();
+    }
+    let mut table = Table::new(&["ACTION", "POD", "REQUESTS", "CLASS", "WHY"]);
+    let mut quiet: BTreeMap<&str, usize> = BTreeMap::new();
+    for pod in groups.values().flatten() {
+        if !wide && matches!(pod.disposition, Disposition::Stay | Disposition::Gone) {
+            *quiet.entry(why(pod.reason)).or_default() += 1;
+            continue;
+        }
+        table.row([
+            action(pod).to_owned(),
+            format!("{}/{}", pod.namespace, pod.name),
+            amounts(&pod.requests),
+            pod.class.clone().unwrap_or_else(|| "-".to_owned()),
+            why(pod.reason).to_owned(),
+        ]);
+    }
+    let mut text = String::from("PODS\n");
+    if quiet.values().sum::<usize>() < plan.pods.len() {
+        text.push_str(&table.render(true, "  "));
+    }
+    for (why, number) in quiet {
+        text.push_str(&format!("  and {} left alone: {why}\n", plural(number, "Pod")));
+    }
+    text
+}
+
+fn rank(disposition: Disposition) -> u8 {
+    match disposition {
+        Disposition::Block => 0,
+        Disposition::Evict => 1,
+        Disposition::Wait => 2,
+        Disposition::Stay => 3,
+        Disposition::Gone => 4,
+    }
+}
+
+fn action(pod: &PlannedPod) -> &'static str {
+    match (pod.disposition, pod.reserved) {
+        (Disposition::Evict, true) => "move",
+        (Disposition::Evict, false) => "evict without room",
+        (Disposition::Stay, _) => "stay",
+        (Disposition::Wait, _) => "wait for its end",
+        (Disposition::Gone, _) => "finished",
+        (Disposition::Block, _) => "BLOCKS",
+    }
+}
+
+fn why(reason: PodReason) -> &'static str {
+    match reason {
+        PodReason::Replicated => "its controller starts it anew",
+        PodReason::Daemonset => "of a DaemonSet",
+        PodReason::Mirror => "static, of the kubelet",
+        PodReason::Completed => "has finished",
+        PodReason::Pinned => "can run only on this node",
+        PodReason::Bare => "no controller would start it anew",
+        PodReason::Terminating => "is shutting down already",
+        PodReason::Placeholder => "our own placeholder",
+        PodReason::DoNotDisrupt => "marked as not to be disrupted",
+        PodReason::LocalStorage => "has emptyDir data on disk",
+        PodReason::ToleratesCordon => "tolerates the cordon, may come back",
+        PodReason::SchedulerUnsupported => "not placed by the default scheduler alone",
+    }
+}
+
+/// Class by class: how much, under which constraints, and where it would come from.
+fn room(plan: &Plan) -> String {
+    if plan.classes.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&["CLASS", "PODS", "EACH", "WHERE FROM", "CONSTRAINTS"]);
+    for class in &plan.classes {
+        let constraints = if class.constraints.is_empty() { "-".to_owned() } else { class.constraints.join("; ") };
+        table.row([class.id.clone(), class.pods.to_string(), amounts(&class.requests), origins(class), constraints]);
+    }
+    format!("\nROOM to be reserved: {} in all\n{}", amounts(&plan.totals.reserved), table.render(true, "  "))
+}
+
+fn origins(class: &Class) -> String {
+    let parts: Vec<_> = class
+        .room
+        .iter()
+        .map(|room| match (&room.node, &room.new_node) {
+            (Some(node), _) => format!("{} on node/{node}", room.count),
+            (None, Some(kind)) if kind.is_empty() => format!("{} on a new node", room.count),
+            (None, Some(kind)) => format!("{} on a new node: {kind}", room.count),
+            (None, None) => format!("{} nowhere", room.count),
+        })
+        .collect();
+    if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
+}
+
+fn notices(text: &mut String, heading: &str, notices: &[Notice]) {
+    if notices.is_empty() {
+        return;
+    }
+    text.push_str(&format!("\n{heading}\n"));
+    for notice in notices {
+        text.push_str(&console::notice(notice));
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests;

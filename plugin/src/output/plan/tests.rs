@@ -1,0 +1,122 @@
+//! A plan as a tired person reads it.
+
+use rotate_shared::plan::{Estimate, PlannedPlaceholder, Provider, Room, Totals};
+use rotate_shared::{API_VERSION, Code};
+
+use super::*;
+
+fn quantities(pairs: &[(&str, &str)]) -> Amounts {
+    let parsed = pairs.iter().map(|(name, text)| ((*name).to_owned(), text.parse().expect("a quantity")));
+    parsed.collect()
+}
+
+fn pod(name: &str, disposition: Disposition, reserved: bool, reason: PodReason) -> PlannedPod {
+    PlannedPod {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        disposition,
+        reserved,
+        reason,
+        class: reserved.then(|| "a".to_owned()),
+        requests: quantities(&[("cpu", "500m"), ("memory", "1Gi")]),
+    }
+}
+
+fn plan() -> Plan {
+    Plan {
+        api_version: API_VERSION.to_owned(),
+        kind: "Plan".to_owned(),
+        node: "worker-1".to_owned(),
+        provider: Provider::Unmanaged,
+        totals: Totals { pods: 1, reserved: quantities(&[("cpu", "500m"), ("memory", "1Gi")]) },
+        pods: vec![
+            pod("cart-1", Disposition::Evict, true, PodReason::Replicated),
+            pod("log-1", Disposition::Stay, false, PodReason::Daemonset),
+            pod("log-2", Disposition::Stay, false, PodReason::Daemonset),
+        ],
+        classes: vec![Class {
+            id: "a".to_owned(),
+            pods: 1,
+            requests: quantities(&[("cpu", "500m"), ("memory", "1Gi")]),
+            constraints: vec!["zone in b".to_owned()],
+            room: vec![Room { node: Some("worker-2".to_owned()), new_node: None, count: 1 }],
+        }],
+        placeholders: vec![PlannedPlaceholder {
+            class: "a".to_owned(),
+            pod: "shop/cart-1".to_owned(),
+            requests: Amounts::new(),
+        }],
+        blockers: Vec::new(),
+        warnings: Vec::new(),
+        estimate: Estimate { surge_seconds: 60, drain_seconds: 70, extra_node_seconds: 130 },
+    }
+}
+
+fn blocker() -> Notice {
+    Notice {
+        code: Code::BarePod,
+        object: "Pod shop/debug".to_owned(),
+        message: "no controller would start it anew".to_owned(),
+        remedy: "--force evicts it".to_owned(),
+    }
+}
+
+#[test]
+fn a_plan_that_can_go_ahead_reads_from_top_to_bottom() {
+    assert_eq!(
+        text(&plan(), false),
+        "node/worker-1 (unmanaged)
+
+PODS
+  ACTION   POD           REQUESTS                CLASS   WHY
+  move     shop/cart-1   cpu 500m, memory 1Gi    a       its controller starts it anew
+  and 2 Pods left alone: of a DaemonSet
+
+ROOM to be reserved: cpu 500m, memory 1Gi in all
+  CLASS   PODS   EACH                   WHERE FROM           CONSTRAINTS
+  a       1      cpu 500m, memory 1Gi   1 on node/worker-2   zone in b
+
+node/worker-1 can be rotated: 1 Pod to move, room for 1 is reserved first (cpu 500m, memory 1Gi); about 2m10s.
+"
+        .replace("memory 1Gi    a", "memory 1Gi   a")
+        .replace("REQUESTS                CLASS", "REQUESTS               CLASS")
+    );
+}
+
+#[test]
+fn a_blocked_plan_ends_with_the_blocker_its_remedy_and_the_verdict() {
+    let mut plan = plan();
+    plan.blockers.push(blocker());
+    assert!(text(&plan, false).ends_with(
+        "
+BLOCKERS
+  BarePod: Pod shop/debug: no controller would start it anew
+      → --force evicts it
+
+node/worker-1 cannot be rotated as asked: 1 blocker (above). Nothing was touched.
+"
+    ));
+}
+
+#[test]
+fn wide_names_the_pods_that_stay() {
+    assert!(text(&plan(), true).contains("  stay     shop/log-2"));
+}
+
+#[test]
+fn several_plans_are_a_line_each() {
+    assert_eq!(
+        table(&[plan()], true),
+        "NODE       PROVIDER    MOVE   STAY   BLOCKERS   RESERVE                NEW-NODES\n\
+         worker-1   unmanaged   1      2      0          cpu 500m, memory 1Gi   no\n"
+    );
+}
+
+#[test]
+fn a_name_that_would_steer_the_terminal_is_spelled_out() {
+    let mut plan = plan();
+    plan.pods[0].name = "\u{1b}[2Jx".to_owned();
+    plan.blockers.push(Notice { message: "\u{9b}1m".to_owned(), ..blocker() });
+    assert!(!text(&plan, true).contains(['\u{1b}', '\u{9b}']));
+}
