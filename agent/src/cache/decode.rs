@@ -20,6 +20,7 @@ mod tests;
 use serde::Deserialize;
 
 pub use common::Identity;
+pub(super) use common::nullable;
 pub use storage::{ClaimObject, VolumeObject};
 pub use workload::Workload;
 
@@ -51,13 +52,42 @@ pub enum DecodeError {
     },
 }
 
+/// A kind that is watched: read together with its resourceVersion.
+pub(super) trait Decode: Sized {
+    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError>;
+}
+
+impl Decode for Pod {
+    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError> {
+        let wire = wire::<pod::Wire<'_>>("Pod", json)?;
+        let revision = wire.revision();
+        Ok((wire.into_pod()?, revision))
+    }
+}
+
+impl Decode for Node {
+    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError> {
+        let wire = wire::<node::Wire<'_>>("Node", json)?;
+        let revision = wire.revision();
+        Ok((wire.into_node()?, revision))
+    }
+}
+
+impl Decode for Pdb {
+    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError> {
+        let wire = wire::<pdb::Wire<'_>>("PodDisruptionBudget", json)?;
+        let revision = wire.revision();
+        Ok((wire.into_pdb()?, revision))
+    }
+}
+
 /// Reads a Pod.
 ///
 /// # Errors
 ///
 /// Not JSON, no name, namespace or UID, or an amount that is no quantity or negative.
 pub fn pod(json: &str) -> Result<Pod, DecodeError> {
-    wire::<pod::Wire<'_>>("Pod", json)?.into_pod()
+    Pod::decode(json).map(|(pod, _)| pod)
 }
 
 /// Reads a node.
@@ -66,7 +96,7 @@ pub fn pod(json: &str) -> Result<Pod, DecodeError> {
 ///
 /// Not JSON, no name or UID, or an amount that is no quantity or negative.
 pub fn node(json: &str) -> Result<Node, DecodeError> {
-    wire::<node::Wire<'_>>("Node", json)?.into_node()
+    Node::decode(json).map(|(node, _)| node)
 }
 
 /// Reads a disruption budget.
@@ -75,7 +105,7 @@ pub fn node(json: &str) -> Result<Node, DecodeError> {
 ///
 /// Not JSON, or no name, namespace or UID.
 pub fn pdb(json: &str) -> Result<Pdb, DecodeError> {
-    wire::<pdb::Wire<'_>>("PodDisruptionBudget", json)?.into_pdb()
+    Pdb::decode(json).map(|(pdb, _)| pdb)
 }
 
 /// Reads a PersistentVolumeClaim.
@@ -113,6 +143,12 @@ pub fn workload(json: &str) -> Result<Workload, DecodeError> {
 /// Not JSON, or not an object.
 pub fn identity(json: &str) -> Result<Identity, DecodeError> {
     wire::<common::IdentityWire<'_>>("object", json).map(common::IdentityWire::into_identity)
+}
+
+/// The node that a Pod is bound to, even if nothing else of it can be read.
+#[must_use]
+pub fn bound_to(json: &str) -> Option<Box<str>> {
+    serde_json::from_str::<common::BoundWire<'_>>(json).ok()?.into_node()
 }
 
 /// Parses, and names the object where that fails.

@@ -6,32 +6,58 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
 use super::State;
+use super::feed::Health;
 
 /// A shared, cheaply cloned handle. Only the feed task writes.
 #[derive(Clone, Debug)]
 pub struct Cache {
     state: Arc<RwLock<State>>,
     changed: Arc<watch::Sender<u64>>,
+    health: Arc<watch::Sender<Health>>,
 }
 
 impl Cache {
     /// A handle on this state.
     #[must_use]
     pub fn new(state: State) -> Self {
-        Self { state: Arc::new(RwLock::new(state)), changed: Arc::new(watch::Sender::new(0)) }
+        Self {
+            state: Arc::new(RwLock::new(state)),
+            changed: Arc::new(watch::Sender::new(0)),
+            health: Arc::new(watch::Sender::new(Health::default())),
+        }
     }
 
     /// Reads. Never hold the guard across an await.
-    #[must_use]
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read()
     }
 
-    /// Writes, then tells the subscribers.
-    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    /// Writes, then tells the subscribers. For the feeds only.
+    pub(super) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state.write());
         self.changed.send_modify(|revision| *revision += 1);
         result
+    }
+
+    /// How the feeds that write here are doing.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health.borrow().clone()
+    }
+
+    /// Waits until every kind was read completely once.
+    pub async fn synced(&self) {
+        // The sender lives as long as this handle.
+        let _ = self.health.subscribe().wait_for(Health::is_synced).await;
+    }
+
+    /// Notes how a feed is doing.
+    pub(super) fn note(&self, change: impl FnOnce(&mut Health)) {
+        self.health.send_if_modified(|health| {
+            let before = health.is_synced();
+            change(health);
+            before != health.is_synced()
+        });
     }
 
     /// A receiver that sees each change (several may come as one).

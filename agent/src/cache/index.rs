@@ -15,6 +15,7 @@ mod node;
 mod pool;
 mod told;
 mod total;
+mod unreadable;
 
 #[cfg(test)]
 mod property;
@@ -25,6 +26,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+
+pub use self::unreadable::Unreadable;
 
 use self::budgets::Budgets;
 use self::entry::{Entry, NONE, Part};
@@ -54,6 +57,7 @@ pub struct State {
     nominated: HashMap<Id, Id>,
     unschedulable: HashMap<Id, Arc<str>>,
     reflected: [Reflected; 3],
+    unreadable: unreadable::Notes,
 }
 
 /// A count of Pods and the sum of their effective requests.
@@ -120,11 +124,13 @@ impl State {
                 id
             }
         };
+        self.unreadable.forget(Kind::Pods, &pod.uid);
         self.link(id, pod);
     }
 
     /// Forgets a Pod; unknown UIDs are ignored.
     pub fn remove_pod(&mut self, uid: &str) {
+        self.unreadable.forget(Kind::Pods, uid);
         if let Some(id) = self.uids.remove(uid) {
             self.unlink(id);
             self.free.push(id);
@@ -136,6 +142,7 @@ impl State {
         let id = self.nodes.mention(&node.name);
         let before = self.nodes.get(id).object.as_ref();
         let same = before.is_some_and(|before| before.labels == node.labels);
+        self.unreadable.forget(Kind::Nodes, &node.uid);
         self.nodes.set_object(id, Some(Arc::new(node)), self.epoch(Kind::Nodes));
         if !same {
             self.judge_again(id);
@@ -144,6 +151,7 @@ impl State {
 
     /// Forgets the node with this name, if its UID is this one.
     pub fn remove_node(&mut self, name: &str, uid: &str) {
+        self.unreadable.forget(Kind::Nodes, uid);
         let Some(id) = self.nodes.id(name) else { return };
         if self.nodes.get(id).object.as_ref().is_some_and(|node| &*node.uid == uid) {
             self.nodes.set_object(id, None, 0);
@@ -154,11 +162,13 @@ impl State {
 
     /// Takes in a new or changed disruption budget.
     pub fn apply_pdb(&mut self, pdb: Pdb) {
+        self.unreadable.forget(Kind::Pdbs, &pdb.uid);
         self.budgets.apply(pdb, self.reflected[Kind::Pdbs as usize].epoch);
     }
 
     /// Forgets a disruption budget.
     pub fn remove_pdb(&mut self, uid: &str) {
+        self.unreadable.forget(Kind::Pdbs, uid);
         self.budgets.remove(uid);
     }
 
@@ -172,6 +182,7 @@ impl State {
     /// The list has ended: what it did not hold is forgotten. Answers how many.
     pub fn end_relist(&mut self, kind: Kind) -> usize {
         let epoch = self.epoch(kind);
+        self.unreadable.sweep(kind, epoch);
         match kind {
             Kind::Pods => {
                 let unseen = |entry: &&Entry| entry.epoch != epoch;

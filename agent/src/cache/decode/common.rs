@@ -92,6 +92,26 @@ impl IdentityWire<'_> {
     }
 }
 
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct BoundWire<'a> {
+    #[serde(borrow)]
+    spec: BoundSpec<'a>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BoundSpec<'a> {
+    #[serde(borrow)]
+    node_name: Option<Text<'a>>,
+}
+
+impl BoundWire<'_> {
+    pub(super) fn into_node(self) -> Option<Box<str>> {
+        self.spec.node_name.filter(|node| !node.0.is_empty()).map(Text::boxed)
+    }
+}
+
 /// `metadata`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -102,6 +122,8 @@ pub(super) struct Meta<'a> {
     pub(super) name: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) resource_version: Option<Text<'a>>,
     pub(super) generation: Option<i64>,
     pub(super) creation_timestamp: Option<Timestamp>,
     pub(super) deletion_timestamp: Option<Timestamp>,
@@ -121,6 +143,11 @@ impl Meta<'_> {
             Some(namespace) => format!("{}/{name}", namespace.0),
             None => name.to_owned(),
         }
+    }
+
+    /// Which state of the object this is.
+    pub(super) fn revision(&self) -> Option<Box<str>> {
+        self.resource_version.as_ref().map(|revision| (*revision.0).into())
     }
 
     /// A field that every stored object of this kind has.
@@ -244,7 +271,7 @@ impl NodeSelectorWire {
 }
 
 /// Reads `null` as the default.
-pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(in crate::cache) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -53,6 +53,10 @@ struct Status<'a> {
 }
 
 impl Wire<'_> {
+    pub(super) fn revision(&self) -> Option<Box<str>> {
+        self.metadata.revision()
+    }
+
     pub(super) fn into_node(self) -> Result<Node, DecodeError> {
         let Self { metadata, spec, status } = self;
         let name = metadata.required(KIND, "metadata.name", metadata.name.as_ref())?;

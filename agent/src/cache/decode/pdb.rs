@@ -39,6 +39,10 @@ struct Status {
 }
 
 impl Wire<'_> {
+    pub(super) fn revision(&self) -> Option<Box<str>> {
+        self.metadata.revision()
+    }
+
     pub(super) fn into_pdb(self) -> Result<Pdb, DecodeError> {
         let Self { metadata, spec, status } = self;
         let limit = match (spec.max_unavailable, spec.min_available) {

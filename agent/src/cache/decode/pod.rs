@@ -222,6 +222,10 @@ struct ContainerStatus<'a> {
 // === impl Wire ===
 
 impl Wire<'_> {
+    pub(super) fn revision(&self) -> Option<Box<str>> {
+        self.metadata.revision()
+    }
+
     pub(super) fn into_pod(self) -> Result<Pod, DecodeError> {
         let Self { metadata, spec, mut status } = self;
         let namespace = metadata.required(KIND, "metadata.namespace", metadata.namespace.as_ref())?;

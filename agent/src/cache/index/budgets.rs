@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use crate::cache::Pdb;
 
-/// All budgets, each with when it was last seen.
+/// Budgets by UID, each with when it was last seen.
+type ByUid = BTreeMap<Arc<str>, (Pdb, u32)>;
+
+/// All budgets.
 #[derive(Debug, Default)]
 pub(super) struct Budgets {
-    by_namespace: BTreeMap<Arc<str>, BTreeMap<Arc<str>, (Pdb, u32)>>,
+    by_namespace: BTreeMap<Arc<str>, ByUid>,
     namespaces: HashMap<Arc<str>, Arc<str>>,
 }
 
@@ -18,6 +21,13 @@ impl Budgets {
         let uid = Arc::clone(&pdb.uid);
         self.namespaces.insert(Arc::clone(&uid), Arc::clone(&namespace));
         self.by_namespace.entry(namespace).or_default().insert(uid, (pdb, epoch));
+    }
+
+    pub(super) fn touch(&mut self, uid: &str, epoch: u32) {
+        let budgets = self.namespaces.get(uid).and_then(|namespace| self.by_namespace.get_mut(namespace));
+        if let Some((_, seen)) = budgets.and_then(|budgets| budgets.get_mut(uid)) {
+            *seen = epoch;
+        }
     }
 
     pub(super) fn remove(&mut self, uid: &str) {

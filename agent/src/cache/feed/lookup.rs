@@ -1,0 +1,107 @@
+//! Reads on demand: consistent, and past the cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::Client;
+
+use super::json::{JsonFeed, escaped};
+use super::{Event, FeedError};
+use crate::cache::Pod;
+use crate::cache::decode::{self, ClaimObject, VolumeObject};
+use crate::cache::volumes::{Claim, ClaimKey, Volumes};
+
+/// Requests under way at a time.
+const PARALLEL: usize = 4;
+
+/// Lists the Pods bound to a node, without a resourceVersion: what the API server answers is at least as new as
+/// anything that happened before the question. The barrier after a cordon and before a removal.
+///
+/// # Errors
+///
+/// The list cannot be read, or a Pod in it: what cannot be read may need to be moved.
+pub async fn list_node_pods(client: &Client, node: &str) -> Result<Vec<Pod>, FeedError> {
+    let feed = JsonFeed::new(client.clone());
+    let query = format!("&fieldSelector=spec.nodeName%3D{}", escaped(node));
+    let mut pods = Vec::new();
+    let mut next: Option<String> = None;
+    loop {
+        let page = feed.page::<Pod>("/api/v1/pods", &query, next.as_deref()).await?;
+        for event in page.events {
+            match event {
+                Event::Applied(pod, _) => pods.push(pod),
+                Event::Unreadable(note) => {
+                    return Err(FeedError::Malformed { path: note.object.path(), source: note.message.into() });
+                }
+                Event::Deleted(_) | Event::Bookmark(_) => {}
+            }
+        }
+        next = page.next;
+        if next.is_none() {
+            return Ok(pods);
+        }
+    }
+}
+
+/// Reads the claims of these Pods, and the volumes that they are bound to. What does not exist is left out.
+///
+/// # Errors
+///
+/// A claim or a volume cannot be read.
+pub async fn volumes(client: &Client, pods: &[Pod]) -> Result<Volumes, FeedError> {
+    let feed = JsonFeed::new(client.clone());
+    let keys: BTreeSet<ClaimKey> = pods
+        .iter()
+        .flat_map(|pod| pod.claims.iter().map(|claim| (Box::from(&*pod.namespace), claim.clone())))
+        .collect();
+    let feed = &feed;
+    let found: Vec<(ClaimKey, Option<Claim>)> = stream::iter(keys)
+        .map(|key| async move {
+            let claim = read_claim(feed, &key).await?;
+            Ok::<_, FeedError>((key, claim))
+        })
+        .buffer_unordered(PARALLEL)
+        .try_collect()
+        .await?;
+    let claims = found.into_iter().filter_map(|(key, claim)| Some((key, claim?))).collect();
+    Ok(Volumes { claims })
+}
+
+async fn read_claim(feed: &JsonFeed, (namespace, name): &ClaimKey) -> Result<Option<Claim>, FeedError> {
+    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", escaped(namespace), escaped(name));
+    let Some(text) = found(feed.get(&path).await)? else { return Ok(None) };
+    let ClaimObject { volume, .. } = decode::claim(&text)?;
+    let Some(volume) = volume else { return Ok(Some(Claim::Unbound)) };
+    let path = format!("/api/v1/persistentvolumes/{}", escaped(&volume));
+    match found(feed.get(&path).await)? {
+        Some(text) => Ok(Some(bound(decode::volume(&text)?))),
+        None => Ok(None),
+    }
+}
+
+fn bound(VolumeObject { name, terms, local }: VolumeObject) -> Claim {
+    Claim::Bound { volume: name, terms, local }
+}
+
+fn found(answer: Result<String, FeedError>) -> Result<Option<String>, FeedError> {
+    match answer {
+        Err(FeedError::Refused { status: 404, .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+impl Volumes {
+    /// Puts claims and volumes together. A claim bound to a volume that is not among them is left out: it is unknown.
+    #[must_use]
+    pub fn from_objects(claims: Vec<ClaimObject>, volumes: Vec<VolumeObject>) -> Self {
+        let volumes: BTreeMap<_, _> = volumes.into_iter().map(|volume| (volume.name.clone(), volume)).collect();
+        let claim = |object: ClaimObject| {
+            let claim = match object.volume {
+                None => Claim::Unbound,
+                Some(name) => bound(volumes.get(&name)?.clone()),
+            };
+            Some(((object.namespace, object.name), claim))
+        };
+        Self { claims: claims.into_iter().filter_map(claim).collect() }
+    }
+}
