@@ -131,9 +131,9 @@ impl FromStr for Quantity {
         let digits = || whole.bytes().chain(fraction.bytes()).map(|digit| i128::from(digit - b'0'));
         let nano = match scaled(digits(), fraction.len(), scale) {
             Some(nano) if nano <= LARGEST => nano,
-            // `8Ei` and a long plain number are capped upstream; a decimal exponent beyond the range is not, and
-            // means nothing that a cluster could hold.
-            _ if matches!(scale, Scale::Binary(_) | Scale::Decimal(0)) => LARGEST,
+            // Upstream caps binary quantities (`8Ei`) and only those. Larger decimal ones mean nothing that a cluster
+            // could hold.
+            _ if matches!(scale, Scale::Binary(_)) => LARGEST,
             _ => return Err(too_large()),
         };
         Ok(Self { nano: if negative { -nano } else { nano }, format })
@@ -295,3 +295,6 @@ impl<'de> Deserialize<'de> for Quantity {
         deserializer.deserialize_any(Visitor)
     }
 }
+
+#[cfg(test)]
+mod tests;
