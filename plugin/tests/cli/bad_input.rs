@@ -1,0 +1,183 @@
+//! Bad input to the real binary: one clear line on stderr, the documented exit code, nothing on stdout.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use crate::support::{Run, rotate};
+
+fn refused(line: &[&str], code: i32, message: &str) {
+    let run = rotate(line);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(code), &*format!("{message}\n")), "{line:?}");
+    assert_eq!(run.stdout, "", "{line:?}");
+}
+
+/// A port that nobody listens on.
+fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    format!("http://{}", listener.local_addr().expect("it is bound"))
+}
+
+/// Somebody who answers every request alike.
+fn somebody(status: &'static str, body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_node_name_with_shell_characters_goes_nowhere() {
+    for name in ["a;reboot", "$(reboot)", "`reboot`", "a|b", "../a", "a b"] {
+        refused(
+            &["node", name, "--yes"],
+            2,
+            &format!("error: {name:?} is not the name of a node: lower case letters, digits, '-' and '.', at most 253"),
+        );
+    }
+}
+
+#[test]
+fn no_agent_says_how_to_get_to_one() {
+    for line in [&["fleet"][..], &["status"], &["cancel", "abc"], &["pause", "abc"], &["node", "a", "--yes"]] {
+        refused(
+            line,
+            8,
+            "error: no agent to ask: forward its port (kubectl -n kubectl-rotate port-forward deploy/rotate-agent 8470) \
+             and give --agent-url http://127.0.0.1:8470, or run one inside this command with --embedded",
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_answer_is_unreachable() {
+    let url = nobody();
+    let run = rotate(&["node", "a", "--yes", "--agent-url", &url]);
+    assert_eq!(run.code, Some(8));
+    assert!(
+        run.stderr.starts_with(&format!("error: no agent answered at {url}: Connection refused")),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("kubectl -n kubectl-rotate port-forward"), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1);
+}
+
+#[test]
+fn an_agent_of_another_version_is_refused_with_advice() {
+    let url = somebody("200 OK", r#"{"version":"7.3.1","api":"v1"}"#);
+    refused(
+        &["node", "a", "--yes", "--agent-url", &url],
+        1,
+        "error: the agent is version 7.3.1, this is kubectl-rotate 0.1.0: at most one minor version may lie between them; \
+         upgrade the older one",
+    );
+    let run = rotate(&["version", "--agent-url", &url]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "Client Version: v0.1.0\nAgent Version: v7.3.1\n"));
+}
+
+#[test]
+fn something_else_than_an_agent_is_told_apart() {
+    let url = somebody("200 OK", "<html>");
+    let run = rotate(&["fleet", "--agent-url", &url]);
+    assert_eq!(run.code, Some(8));
+    assert!(run.stderr.starts_with("error: what answered is not the agent: expected value"), "{}", run.stderr);
+    let url = somebody("502 Bad Gateway", "a proxy's page");
+    let run = rotate(&["fleet", "--agent-url", &url]);
+    assert!(run.stderr.starts_with("error: what answered is not the agent: HTTP status 502"), "{}", run.stderr);
+}
+
+#[test]
+fn an_agent_that_does_not_know_the_caller_is_not_authorised() {
+    let url = somebody(
+        "401 Unauthorized",
+        r#"{"status":401,"code":"Unauthenticated","title":"the caller is not known","detail":"a bearer token is needed"}"#,
+    );
+    refused(&["fleet", "--agent-url", &url], 7, "error: a bearer token is needed");
+}
+
+#[test]
+fn an_address_that_is_none_is_a_usage_error() {
+    for url in ["8470", "ftp://127.0.0.1", "http://"] {
+        let run = rotate(&["fleet", "--agent-url", url]);
+        assert_eq!(run.code, Some(2), "{url}: {}", run.stderr);
+        assert!(run.stderr.starts_with(&format!("error: the agent's address {url:?} is not one: ")), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_broken_kubeconfig_is_one_clear_line() {
+    let file = crate::support::file("apiVersion: v1\nclusters: [");
+    let path = file.path().to_str().expect("a plain path");
+    let run = rotate(&["node", "a", "--yes", "--embedded", "--kubeconfig", path]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.starts_with("error: the kubeconfig cannot be used: "), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn a_kubeconfig_that_is_not_there_is_named() {
+    let run = rotate(&["node", "a", "--yes", "--embedded", "--kubeconfig", "/nowhere/config"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("/nowhere/config"), "{}", run.stderr);
+    refused(
+        &["node", "a", "--yes", "--embedded"],
+        1,
+        "error: no kubeconfig was found ($KUBECONFIG, ~/.kube/config), and this is not a Pod of a cluster: give \
+         --kubeconfig FILE or --server URL",
+    );
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_named() {
+    let url = nobody();
+    let run = rotate(&["node", "a", "--yes", "--embedded", "--server", &url]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.starts_with(&format!("error: the API server at {url}")), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn contradictions_on_the_command_line_are_usage_errors() {
+    refused(&["node", "a", "-l", "x=y"], 2, "error: NAME and -l together are not clear: give one of them");
+    refused(
+        &["node", "a", "--embedded", "--wait=false"],
+        2,
+        "error: --embedded with --wait=false would end the agent at once: nothing would happen",
+    );
+    refused(
+        &["fleet", "--embedded", "--agent-url", "http://127.0.0.1:1"],
+        2,
+        "error: --agent-url and --embedded together are not clear: give one of them",
+    );
+    refused(
+        &["fleet", "-o", "x"],
+        2,
+        "error: unable to match a printer suitable for the output format \"x\", allowed formats are: json,name,wide,yaml",
+    );
+}
+
+#[test]
+fn what_clap_refuses_ends_with_two_and_points_to_help() {
+    let run = rotate(&["node", "a", "--frobnicate"]);
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (Some(2), "error: unknown flag: --frobnicate\nSee 'kubectl rotate --help' for usage.\n")
+    );
+}
+
+#[test]
+fn help_is_an_answer_and_no_mistake() {
+    for line in [&[][..], &["--help"], &["node", "-h"], &["help", "plan"]] {
+        let Run { code, stdout, stderr } = rotate(line);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{line:?}");
+        assert!(stdout.contains("Usage: kubectl rotate"), "{line:?}: {stdout}");
+    }
+}
