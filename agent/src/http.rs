@@ -14,6 +14,8 @@ mod control;
 mod create;
 mod events;
 mod extract;
+mod health;
+mod metrics;
 mod nodes;
 mod ops;
 mod plans;

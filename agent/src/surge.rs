@@ -11,6 +11,7 @@ mod pin;
 pub mod placeholder;
 pub mod plan;
 pub mod requests;
+mod room;
 mod terms;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,5 +1,6 @@
 //! What kubectl-rotate and its agent say to each other: wire types, names, codes; no I/O.
 
+pub mod cache;
 mod code;
 pub mod exit;
 pub mod fleet;
@@ -11,6 +12,7 @@ pub mod quantity;
 pub mod rotation;
 pub mod version;
 
+pub use cache::{CacheInfo, FeedInfo};
 pub use code::Code;
 pub use fleet::{NodeList, NodeSummary};
 pub use options::{Options, OptionsRequest, SurgeMode, Then};

@@ -33,7 +33,7 @@ impl Cache {
     }
 
     /// Writes, then tells the subscribers. For the feeds only.
-    pub(super) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state.write());
         self.changed.send_modify(|revision| *revision += 1);
         result

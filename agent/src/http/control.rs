@@ -6,7 +6,7 @@ use rotate_shared::VersionInfo;
 
 use super::problem;
 use super::state::Api;
-use super::{create, events, nodes, plans, rotations};
+use super::{create, events, health, nodes, plans, rotations};
 
 /// The whole control API, for callers that are trusted already: the plugin with the agent inside, the demo, tests.
 /// Over a socket it is served behind [`super::auth`] only.
@@ -23,6 +23,7 @@ pub(crate) fn router(api: Api) -> Router {
         .route("/v1/rotations/{id}/cancel", post(rotations::cancel))
         .route("/v1/nodes", get(nodes::list))
         .route("/v1/nodes/{name}", get(nodes::show))
+        .route("/v1/cache", get(health::cache))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .with_state(api)

@@ -10,8 +10,8 @@ use rotate_shared::{Code, Rotation};
 use tokio_util::sync::CancellationToken;
 
 use super::create::refuse;
+use super::health::unsynced;
 use super::problem::Refusal;
-use crate::cache::index::Kind;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::rotation::store::{Entry, Store};
@@ -33,10 +33,9 @@ impl Api {
     /// The cache, once it has seen the whole cluster. Never hold the guard across an await.
     pub(super) fn state(&self) -> Result<RwLockReadGuard<'_, State>, Refusal> {
         let state = self.cache.read();
-        let unread = KINDS.iter().find(|(kind, _)| state.revision(*kind).is_none());
-        match unread {
+        match unsynced(&state) {
             None => Ok(state),
-            Some((_, name)) => Err(not_ready(&format!("the cluster's {name} are still being read"))),
+            Some(reason) => Err(not_ready(&reason)),
         }
     }
 
@@ -78,8 +77,6 @@ impl Api {
 
 /// The engine looks at records within tens of milliseconds; a busy API server may make it a second.
 const NOTICE: Duration = Duration::from_secs(2);
-
-const KINDS: [(Kind, &str); 3] = [(Kind::Pods, "Pods"), (Kind::Nodes, "nodes"), (Kind::Pdbs, "disruption budgets")];
 
 fn not_ready(what: &str) -> Refusal {
     let refusal = Refusal::new(Code::NotReady, format!("{what}; try again in a moment"));

@@ -287,7 +287,7 @@ fn misfit<T>(message: String) -> Result<T, Misfit> {
 }
 
 /// An amount of the scheduler's units as a person writes it.
-fn in_words(resource: &str, amount: i64) -> String {
+pub(super) fn in_words(resource: &str, amount: i64) -> String {
     let mut amounts = Resources::default();
     match resource {
         "cpu" => amounts.milli_cpu = amount,

@@ -1,12 +1,138 @@
 //! The plan of one node, from the cache or from saved objects alike.
 
-use jiff::Timestamp;
-use rotate_shared::{Options, Plan};
+use jiff::{SignedDuration, Timestamp};
+use rotate_shared::plan::{Class, Disposition, Estimate, Notice, PlannedPlaceholder, PlannedPod, Provider, Totals};
+use rotate_shared::{API_VERSION, Code, Options, Plan};
 
-use crate::cache::{State, Volumes};
+use super::classify::Context;
+use super::constraints;
+use super::moves::{self, JudgedPod, Moves};
+use super::room::{self, Preview};
+use crate::cache::{Resources, State, Volumes};
+use crate::drain::order::{self, Turn};
+use crate::provider;
+
+/// From the placeholder that finds no room to a Ready node: clouds take one to three minutes.
+const NODE_START_SECONDS: u64 = 120;
+/// From the placeholder to room that is held where it exists already: one scheduling and one image that is there.
+const HOLD_SECONDS: u64 = 5;
+/// For one group of Pods to shut down and for their replacements to be bound: the default grace period.
+const GROUP_SECONDS: u64 = 30;
 
 /// Plans the rotation of a node. `None`: no such node.
 #[must_use]
-pub fn plan(_state: &State, _node: &str, _volumes: &Volumes, _options: &Options, _now: Timestamp) -> Option<Plan> {
-    unimplemented!()
+pub fn plan(state: &State, node: &str, volumes: &Volumes, options: &Options, now: Timestamp) -> Option<Plan> {
+    let node = state.node(node)?;
+    let provider = provider::detect(node);
+    let mut moves = moves::moves(state, &Context { node, volumes, options, now });
+    let preview = room::preview(state, node, &moves);
+
+    let mut blockers = std::mem::take(&mut moves.blockers);
+    let mut warnings = std::mem::take(&mut moves.warnings);
+    blockers.extend(preview.blockers.iter().cloned());
+    if preview.unplaced > 0 && preview.blockers.is_empty() && !provider::makes_nodes(provider) {
+        warnings.push(needs_new_node(&node.name, &preview, options));
+    }
+    warnings.extend(provider::notices(node, provider, options));
+
+    Some(Plan {
+        api_version: API_VERSION.to_owned(),
+        kind: "Plan".to_owned(),
+        node: node.name.to_string(),
+        provider,
+        totals: totals(&moves),
+        classes: classes(&moves, &preview),
+        placeholders: reserved(&moves).map(placeholder).collect(),
+        estimate: estimate(&moves, &preview, provider, options),
+        pods: moves.pods.iter().map(planned_pod).collect(),
+        blockers,
+        warnings,
+    })
 }
+
+/// Pods that room is reserved for.
+fn reserved(moves: &Moves) -> impl Iterator<Item = (&JudgedPod, &str)> {
+    moves.pods.iter().filter_map(|judged| Some((judged, judged.class.as_deref()?)))
+}
+
+fn totals(moves: &Moves) -> Totals {
+    let mut totals = Totals::default();
+    let mut sum = Resources::default();
+    for (judged, _) in reserved(moves) {
+        totals.pods += 1;
+        sum.add(&judged.pod.shape.requests);
+    }
+    totals.reserved = sum.to_amounts();
+    totals
+}
+
+fn planned_pod(judged: &JudgedPod) -> PlannedPod {
+    PlannedPod {
+        namespace: judged.pod.namespace.to_string(),
+        name: judged.pod.name.to_string(),
+        uid: judged.pod.uid.to_string(),
+        disposition: judged.disposition,
+        reserved: judged.class.is_some(),
+        reason: judged.reason,
+        class: judged.class.clone(),
+        requests: judged.pod.shape.requests.to_amounts(),
+    }
+}
+
+fn placeholder((judged, class): (&JudgedPod, &str)) -> PlannedPlaceholder {
+    PlannedPlaceholder {
+        class: class.to_owned(),
+        pod: judged.pod.path(),
+        requests: judged.pod.shape.requests.to_amounts(),
+    }
+}
+
+fn classes(moves: &Moves, preview: &Preview) -> Vec<Class> {
+    let describe = |(class, room): (&moves::RoomClass, &Vec<_>)| {
+        let pods = reserved(moves).filter(|(_, id)| *id == class.id).count();
+        Class {
+            id: class.id.clone(),
+            pods: u32::try_from(pods).unwrap_or(u32::MAX),
+            requests: class.requests.to_amounts(),
+            constraints: constraints::describe(&class.placement),
+            room: room.clone(),
+        }
+    };
+    moves.classes.iter().zip(&preview.rooms).map(describe).collect()
+}
+
+fn needs_new_node(node: &str, preview: &Preview, options: &Options) -> Notice {
+    let timeout = SignedDuration::from_secs(i64::try_from(options.surge_timeout_seconds).unwrap_or(i64::MAX));
+    Notice {
+        code: Code::NeedsNewNode,
+        object: format!("Node {node}"),
+        message: format!(
+            "{} Pods find no room on any node: waits until --surge-timeout ({timeout:#}) for {} to join, then rolls back",
+            preview.unplaced,
+            if preview.new_nodes == 1 { "a node".to_owned() } else { format!("{} nodes", preview.new_nodes) },
+        ),
+        remedy: "add a node; or --surge=none evicts without room held".to_owned(),
+    }
+}
+
+fn estimate(moves: &Moves, preview: &Preview, provider: Provider, options: &Options) -> Estimate {
+    let turns: Vec<_> = moves
+        .pods
+        .iter()
+        .filter(|judged| !matches!(judged.disposition, Disposition::Stay | Disposition::Gone))
+        .map(|judged| Turn::of(&judged.pod, judged.class.as_deref().unwrap_or_default()))
+        .collect();
+    let drain_seconds = GROUP_SECONDS * u64::try_from(order::groups(&turns).len()).unwrap_or(u64::MAX);
+    let surge_seconds = match (moves.classes.is_empty(), preview.unplaced) {
+        (true, _) => 0,
+        (false, 0) => HOLD_SECONDS,
+        // Somebody has to add the node by hand: only the limit is known.
+        (false, _) if !provider::makes_nodes(provider) => options.surge_timeout_seconds,
+        (false, _) => NODE_START_SECONDS,
+    };
+    let extra_node_seconds = u64::from(preview.new_nodes) * (surge_seconds + drain_seconds);
+    Estimate { surge_seconds, drain_seconds, extra_node_seconds }
+}
+
+#[cfg(test)]
+mod tests;

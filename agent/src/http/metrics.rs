@@ -1,0 +1,82 @@
+//! Metrics in Prometheus' text format, counted when asked for.
+
+use std::fmt::{self, Write as _};
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::header;
+use rotate_shared::Phase;
+
+use super::state::Api;
+
+/// `GET /metrics`.
+pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, text(&api).expect("a String takes everything"))
+}
+
+const PHASES: [Phase; 12] = [
+    Phase::Queued,
+    Phase::Surging,
+    Phase::Draining,
+    Phase::Settling,
+    Phase::Removing,
+    Phase::RollingBack,
+    Phase::Succeeded,
+    Phase::RolledBack,
+    Phase::Cancelled,
+    Phase::Stopped,
+    Phase::Failed,
+    Phase::Superseded,
+];
+
+fn text(api: &Api) -> Result<String, fmt::Error> {
+    let mut text = Text::default();
+    text.gauge("rotate_build_info", "The version that runs.", &[("version", env!("CARGO_PKG_VERSION"), 1)])?;
+
+    let info = api.cache_info();
+    text.plain("rotate_cache_pods", "Pods in the cache.", info.pods)?;
+    text.plain("rotate_cache_nodes", "Nodes in the cache.", info.nodes)?;
+    text.plain("rotate_cache_disruption_budgets", "Disruption budgets in the cache.", info.disruption_budgets)?;
+    text.plain("rotate_cache_shapes", "Different shapes that the Pods in the cache share.", info.shapes)?;
+    text.plain(
+        "rotate_cache_label_sets",
+        "Different sets of labels that the Pods in the cache share.",
+        info.label_sets,
+    )?;
+    let synced: Vec<_> = info.feeds.iter().map(|feed| ("kind", feed.kind.as_str(), u64::from(feed.synced))).collect();
+    text.gauge("rotate_feed_synced", "Whether a watched kind was read whole.", &synced)?;
+    let ages: Vec<_> =
+        info.feeds.iter().filter_map(|feed| Some(("kind", feed.kind.as_str(), feed.age_seconds?))).collect();
+    text.gauge("rotate_feed_age_seconds", "Seconds since the API server was last heard of.", &ages)?;
+
+    let rotations = api.views.list();
+    let count = |phase: Phase| rotations.iter().filter(|rotation| rotation.phase == phase).count() as u64;
+    let names: Vec<_> = PHASES.iter().map(|phase| (phase.to_string(), count(*phase))).collect();
+    let phases: Vec<_> = names.iter().map(|(phase, count)| ("phase", phase.as_str(), *count)).collect();
+    text.gauge("rotate_rotations", "Rotations that are kept, by phase.", &phases)?;
+    Ok(text.0)
+}
+
+#[derive(Debug, Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, help: &str) -> fmt::Result {
+        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge")
+    }
+
+    fn plain(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.head(name, help)?;
+        writeln!(self.0, "{name} {value}")
+    }
+
+    /// Label values are our own words: nothing in them needs escaping.
+    fn gauge(&mut self, name: &str, help: &str, values: &[(&str, &str, u64)]) -> fmt::Result {
+        self.head(name, help)?;
+        for (label, label_value, value) in values {
+            writeln!(self.0, "{name}{{{label}=\"{label_value}\"}} {value}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+use axum::body::Body;
+use axum::response::Response;
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use tower::ServiceExt as _;
+
+use super::super::testing;
+use super::*;
+
+async fn get(api: &Api, path: &str) -> (Response<()>, String) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let (parts, body) = router(api.clone()).oneshot(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (Response::from_parts(parts, ()), String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn an_agent_that_has_just_started_is_alive_and_says_why_it_is_not_ready() {
+    let api = testing::api();
+    assert_eq!(get(&api, "/livez").await.0.status(), StatusCode::OK);
+    let (response, body) = get(&api, "/readyz").await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        body,
+        "[-] the cluster's pods, nodes, poddisruptionbudgets are still being read\n\
+         [-] the rotations' records are still being read\n"
+    );
+}
+
+#[tokio::test]
+async fn an_agent_that_has_read_everything_is_ready() {
+    let api = testing::synced();
+    let (response, body) = get(&api, "/readyz").await;
+    assert_eq!((response.status(), body.as_str()), (StatusCode::OK, "ok\n"));
+}
+
+#[tokio::test]
+async fn metrics_count_and_name_nobody() {
+    let api = testing::synced();
+    testing::node(&api, "node-secret-name", &[]);
+    api.views.publish([testing::rotation("0123456789", "node-secret-name", rotate_shared::Phase::Draining)]);
+    let (response, body) = get(&api, "/metrics").await;
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+    assert!(body.contains("\nrotate_cache_nodes 1\n"), "{body}");
+    assert!(body.contains("\nrotate_rotations{phase=\"Draining\"} 1\n"), "{body}");
+    assert!(body.contains("\nrotate_feed_synced{kind=\"pods\"} 1\n"), "{body}");
+    assert!(!body.contains("secret"), "{body}");
+    assert!(!body.contains("0123456789"), "{body}");
+}
+
+#[tokio::test]
+async fn metrics_are_well_formed() {
+    let (_, body) = get(&testing::synced(), "/metrics").await;
+    assert!(body.ends_with('\n'));
+    let mut described = "";
+    for line in body.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            described = help.split_once(' ').unwrap().0;
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            assert_eq!(kind, format!("{described} gauge"));
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert_eq!(series.split('{').next().unwrap(), described);
+            value.parse::<f64>().unwrap();
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What an agent's cache holds, and how fresh it is.
+
+use serde::{Deserialize, Serialize};
+
+/// An agent's cache: counts only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheInfo {
+    /// Always [`crate::API_VERSION`].
+    pub api_version: String,
+    /// Always `Cache`.
+    pub kind: String,
+    /// Whether the whole cluster was read once: before, nothing is planned or begun.
+    pub synced: bool,
+    /// Pods, finished ones too.
+    pub pods: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// `PodDisruptionBudget`s.
+    pub disruption_budgets: u64,
+    /// Different shapes that Pods share.
+    pub shapes: u64,
+    /// Different sets of labels that Pods share.
+    pub label_sets: u64,
+    /// What is watched.
+    pub feeds: Vec<FeedInfo>,
+}
+
+/// One watched kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FeedInfo {
+    /// `pods`, `nodes` or `poddisruptionbudgets`.
+    pub kind: String,
+    /// Whether all of them were read once.
+    pub synced: bool,
+    /// The resourceVersion up to which they were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Seconds since the API server was last heard of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<u64>,
+}
