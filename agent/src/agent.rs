@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::cache::feed::Feeds;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
@@ -85,8 +86,10 @@ pub enum AgentError {
 #[derive(Debug)]
 pub struct Agent {
     api: http::Api,
-    // Each ends only by mistake, or once `closing` is cancelled.
-    tasks: JoinSet<&'static str>,
+    // Each ends only by a defect.
+    tasks: JoinSet<String>,
+    // Each ends only by a defect, or once `closing` is cancelled.
+    servers: JoinSet<String>,
 }
 
 impl Agent {
@@ -94,15 +97,12 @@ impl Agent {
     #[must_use]
     pub fn start(config: Config, client: Client, clock: Clock) -> Self {
         let store = Store::new(client.clone(), &config.namespace, clock);
-        let api = http::Api {
-            cache: Cache::new(State::default()),
-            views: Views::default(),
-            store,
-            client,
-            clock,
-            closing: CancellationToken::new(),
-        };
-        Self { api, tasks: JoinSet::new() }
+        let cache = Cache::new(State::default());
+        let mut feeds = Feeds::run(client.clone(), cache.clone(), clock);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { feeds.ended().await });
+        let api = http::Api { cache, views: Views::default(), store, client, clock, closing: CancellationToken::new() };
+        Self { api, tasks, servers: JoinSet::new() }
     }
 
     /// Opens the ports; the addresses returned are those taken.
@@ -126,11 +126,11 @@ impl Agent {
 
     fn serve(&mut self, name: &'static str, listener: TcpListener, router: Router) {
         let closing = self.api.closing.clone().cancelled_owned();
-        self.tasks.spawn(async move {
+        self.servers.spawn(async move {
             if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(closing).await {
                 tracing::error!(error = %error, "{name} failed");
             }
-            name
+            name.to_owned()
         });
     }
 
@@ -147,17 +147,18 @@ impl Agent {
 
     /// Waits until a task ends that must not.
     pub async fn failed(&mut self) -> AgentError {
-        match self.tasks.join_next().await {
-            Some(Ok(name)) => AgentError::TaskEnded(name.to_owned()),
-            Some(Err(error)) => AgentError::TaskEnded(error.to_string()),
-            None => std::future::pending().await,
-        }
+        let ended = tokio::select! {
+            Some(ended) = self.tasks.join_next() => ended,
+            Some(ended) = self.servers.join_next() => ended,
+            else => return std::future::pending().await,
+        };
+        AgentError::TaskEnded(ended.unwrap_or_else(|error| error.to_string()))
     }
 
     /// Ends in order: no new requests, those under way are answered, the lead is given up.
     pub async fn shutdown(mut self) {
         self.api.closing.cancel();
-        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let all = async { while self.servers.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all).await.is_err() {
             tracing::warn!("some requests were not answered in time");
         }

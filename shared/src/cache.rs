@@ -40,4 +40,13 @@ pub struct FeedInfo {
     /// Seconds since the API server was last heard of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
+    /// How often a list or a watch failed since the agent started.
+    #[serde(default)]
+    pub errors: u64,
+    /// What the last of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// How many objects could not be read since the agent started.
+    #[serde(default)]
+    pub unreadable: u64,
 }

@@ -27,6 +27,16 @@ impl Cache {
         }
     }
 
+    /// A handle on a state that stands for a cluster that was read whole.
+    #[cfg(test)]
+    pub(crate) fn read_whole(state: State) -> Self {
+        let cache = Self::new(state);
+        cache.note(|health| {
+            [&mut health.pods, &mut health.nodes, &mut health.pdbs].into_iter().for_each(|feed| feed.synced = true)
+        });
+        cache
+    }
+
     /// Reads. Never hold the guard across an await.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read()

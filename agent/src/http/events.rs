@@ -63,3 +63,6 @@ fn changes(shown: watch::Receiver<Shown>, id: String, seen: Option<u64>) -> impl
         None
     })
 }
+
+#[cfg(test)]
+mod tests;

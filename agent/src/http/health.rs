@@ -1,56 +1,77 @@
 //! Whether the agent knows enough to answer, and how much it knows.
 
 use axum::Json;
-use axum::extract;
+use axum::extract::State;
+use jiff::SignedDuration;
 use rotate_shared::{API_VERSION, CacheInfo, FeedInfo};
 
 use super::state::Api;
-use crate::cache::State;
 use crate::cache::index::Kind;
 
-/// What is watched, as in paths and as told to people.
-const KINDS: [(Kind, &str); 3] = [(Kind::Pods, "pods"), (Kind::Nodes, "nodes"), (Kind::Pdbs, "poddisruptionbudgets")];
+/// A feed that has heard nothing for this long is cut off: the API server sends a bookmark about every minute, and a
+/// silent watch is given up, and tried anew, after two and a half.
+const STALE: SignedDuration = SignedDuration::from_secs(180);
 
 /// `GET /v1/cache`.
-pub(super) async fn cache(extract::State(api): extract::State<Api>) -> Json<CacheInfo> {
+pub(super) async fn cache(State(api): State<Api>) -> Json<CacheInfo> {
     Json(api.cache_info())
 }
 
-/// Why the cache cannot be relied on yet.
-pub(super) fn unsynced(state: &State) -> Option<String> {
-    let unread: Vec<_> =
-        KINDS.iter().filter(|(kind, _)| state.revision(*kind).is_none()).map(|(_, name)| *name).collect();
-    (!unread.is_empty()).then(|| format!("the cluster's {} are still being read", unread.join(", ")))
+/// As in paths.
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Pods => "pods",
+        Kind::Nodes => "nodes",
+        Kind::Pdbs => "poddisruptionbudgets",
+    }
 }
 
 impl Api {
     pub(super) fn cache_info(&self) -> CacheInfo {
+        let health = self.cache.health();
+        let now = self.clock.now();
         let state = self.cache.read();
         let counts = state.counts();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let feed = |(kind, name): &(Kind, &str)| FeedInfo {
-            kind: (*name).to_owned(),
-            synced: state.revision(*kind).is_some(),
-            revision: state.revision(*kind).map(ToOwned::to_owned),
-            age_seconds: None,
-        };
+        let feeds = health.kinds().map(|(kind, feed)| FeedInfo {
+            kind: name(kind).to_owned(),
+            synced: feed.synced,
+            revision: state.revision(kind).map(ToOwned::to_owned),
+            age_seconds: feed.last_heard.and_then(|heard| u64::try_from(now.duration_since(heard).as_secs()).ok()),
+            errors: feed.errors,
+            last_error: feed.last_error.as_deref().map(ToOwned::to_owned),
+            unreadable: feed.unreadable,
+        });
         CacheInfo {
             api_version: API_VERSION.to_owned(),
             kind: "Cache".to_owned(),
-            synced: unsynced(&state).is_none(),
+            synced: health.is_synced(),
             pods: count(counts.pods),
             nodes: count(counts.nodes),
             disruption_budgets: count(counts.pdbs),
             shapes: count(counts.shapes),
             label_sets: count(counts.label_sets),
-            feeds: KINDS.iter().map(feed).collect(),
+            feeds: feeds.collect(),
         }
     }
 
-    /// Why the agent cannot answer yet; nothing once it can.
-    pub(crate) fn unready(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        reasons.extend(unsynced(&self.cache.read()));
+    /// What the cache has not read yet, if anything.
+    pub(super) fn unsynced(&self) -> Option<String> {
+        let health = self.cache.health();
+        let unread: Vec<_> = health.kinds().filter(|(_, feed)| !feed.synced).map(|(kind, _)| name(kind)).collect();
+        (!unread.is_empty()).then(|| format!("the cluster's {} are still being read", unread.join(", ")))
+    }
+
+    /// Why the agent cannot be relied on; nothing once it can.
+    pub(super) fn unready(&self) -> Vec<String> {
+        let mut reasons = Vec::from_iter(self.unsynced());
+        let now = self.clock.now();
+        for (kind, feed) in self.cache.health().kinds() {
+            let Some(age) = feed.last_heard.map(|heard| now.duration_since(heard)).filter(|age| *age > STALE) else {
+                continue;
+            };
+            reasons.push(format!("nothing was heard of {} for {} s", name(kind), age.as_secs()));
+        }
         if !self.views.loaded() {
             reasons.push("the rotations' records are still being read".to_owned());
         }

@@ -49,6 +49,10 @@ fn text(api: &Api) -> Result<String, fmt::Error> {
     let ages: Vec<_> =
         info.feeds.iter().filter_map(|feed| Some(("kind", feed.kind.as_str(), feed.age_seconds?))).collect();
     text.gauge("rotate_feed_age_seconds", "Seconds since the API server was last heard of.", &ages)?;
+    let errors: Vec<_> = info.feeds.iter().map(|feed| ("kind", feed.kind.as_str(), feed.errors)).collect();
+    text.counter("rotate_feed_errors_total", "Lists and watches that failed.", &errors)?;
+    let unreadable: Vec<_> = info.feeds.iter().map(|feed| ("kind", feed.kind.as_str(), feed.unreadable)).collect();
+    text.counter("rotate_feed_unreadable_total", "Objects that could not be read.", &unreadable)?;
 
     let rotations = api.views.list();
     let count = |phase: Phase| rotations.iter().filter(|rotation| rotation.phase == phase).count() as u64;
@@ -62,18 +66,21 @@ fn text(api: &Api) -> Result<String, fmt::Error> {
 struct Text(String);
 
 impl Text {
-    fn head(&mut self, name: &str, help: &str) -> fmt::Result {
-        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge")
+    fn plain(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}")
     }
 
-    fn plain(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.head(name, help)?;
-        writeln!(self.0, "{name} {value}")
+    fn gauge(&mut self, name: &str, help: &str, values: &[(&str, &str, u64)]) -> fmt::Result {
+        self.family("gauge", name, help, values)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, values: &[(&str, &str, u64)]) -> fmt::Result {
+        self.family("counter", name, help, values)
     }
 
     /// Label values are our own words: nothing in them needs escaping.
-    fn gauge(&mut self, name: &str, help: &str, values: &[(&str, &str, u64)]) -> fmt::Result {
-        self.head(name, help)?;
+    fn family(&mut self, kind: &str, name: &str, help: &str, values: &[(&str, &str, u64)]) -> fmt::Result {
+        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
         for (label, label_value, value) in values {
             writeln!(self.0, "{name}{{{label}=\"{label_value}\"}} {value}")?;
         }

@@ -12,7 +12,7 @@ use super::extract::Body;
 use super::problem::Refusal;
 use super::state::Api;
 use super::targets;
-use crate::cache::Node;
+use crate::cache::{Node, feed};
 
 /// Nodes whose volumes are read at once: a plan of a whole fleet must not flood the API server.
 const AT_ONCE: usize = 4;
@@ -39,7 +39,9 @@ pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> R
 }
 
 async fn one(api: &Api, node: &Node, options: &Options) -> Result<Plan, Refusal> {
-    let volumes = crate::cache::Volumes::default();
+    let pods = api.state()?.pods_on(&node.name);
+    let volumes = feed::volumes(&api.client, &pods).await;
+    let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
     let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, options, api.clock.now());
     plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))
 }

@@ -10,7 +10,6 @@ use rotate_shared::{Code, Rotation};
 use tokio_util::sync::CancellationToken;
 
 use super::create::refuse;
-use super::health::unsynced;
 use super::problem::Refusal;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
@@ -32,9 +31,8 @@ pub(crate) struct Api {
 impl Api {
     /// The cache, once it has seen the whole cluster. Never hold the guard across an await.
     pub(super) fn state(&self) -> Result<RwLockReadGuard<'_, State>, Refusal> {
-        let state = self.cache.read();
-        match unsynced(&state) {
-            None => Ok(state),
+        match self.unsynced() {
+            None => Ok(self.cache.read()),
             Some(reason) => Err(not_ready(&reason)),
         }
     }

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use axum::body::Body as ApiBody;
+use axum::response::Response;
+use http::{Request, header};
+use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use rotate_shared::plan::Provider;
 use rotate_shared::rotation::{Progress, RequestedBy};
-use rotate_shared::{API_VERSION, Options, Phase, Rotation, names};
+use rotate_shared::{API_VERSION, Options, Phase, Problem, Rotation, names};
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use super::state::Api;
-use crate::cache::index::Kind;
 use crate::cache::{Cache, Node, Resources, State};
 use crate::clock::Clock;
 use crate::rotation::store::Store;
@@ -19,7 +24,8 @@ use crate::rotation::views::Views;
 /// An API over a cluster that was not read yet, whose API server answers nothing but 404.
 pub(super) fn api() -> Api {
     let nothing = tower::service_fn(async |_: http::Request<Body>| {
-        Ok::<_, std::convert::Infallible>(http::Response::builder().status(404).body(Body::empty()).expect("valid"))
+        let status = br#"{"kind":"Status","status":"Failure","reason":"NotFound","message":"not found","code":404}"#;
+        http::Response::builder().status(404).body(Body::from(status.to_vec()))
     });
     with_client(Client::new(nothing, "default"))
 }
@@ -39,15 +45,21 @@ pub(super) fn with_client(client: Client) -> Api {
 
 /// An API over an empty cluster.
 pub(super) fn synced() -> Api {
-    let api = api();
-    api.cache.write(|state| [Kind::Pods, Kind::Nodes, Kind::Pdbs].map(|kind| state.set_revision(kind, "1")));
+    with_nodes([])
+}
+
+/// An API over a cluster of these nodes, without rotations.
+pub(super) fn with_nodes(nodes: impl IntoIterator<Item = Node>) -> Api {
+    let mut state = State::default();
+    nodes.into_iter().for_each(|node| state.apply_node(node));
+    let api = Api { cache: Cache::read_whole(state), ..api() };
     api.views.publish([]);
     api
 }
 
-/// Adds a node.
-pub(super) fn node(api: &Api, name: &str, labels: &[(&str, &str)]) {
-    let node = Node {
+/// A node.
+pub(super) fn node(name: &str, labels: &[(&str, &str)]) -> Node {
+    Node {
         name: name.into(),
         uid: format!("uid-{name}").into(),
         created: jiff::Timestamp::UNIX_EPOCH,
@@ -60,8 +72,7 @@ pub(super) fn node(api: &Api, name: &str, labels: &[(&str, &str)]) {
         allocatable: Resources { milli_cpu: 4000, memory: 8 << 30, ..Resources::default() },
         max_pods: 110,
         provider_id: None,
-    };
-    api.cache.write(|state| state.apply_node(node));
+    }
 }
 
 /// A rotation as shown.
@@ -88,4 +99,38 @@ pub(super) fn rotation(id: &str, node: &str, phase: Phase) -> Rotation {
         requested_by: RequestedBy::default(),
         revision: 0,
     }
+}
+
+/// What a successful answer says.
+pub(super) async fn json<T: DeserializeOwned>(response: Response) -> T {
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(status.is_success(), "{}", String::from_utf8_lossy(&body));
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// What a refusal says.
+pub(super) async fn problem(response: Response) -> Problem {
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+    let status = response.status();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let problem: Problem = serde_json::from_slice(&body).unwrap();
+    assert_eq!(problem.status, status.as_u16());
+    problem
+}
+
+/// Calls the control API.
+pub(super) async fn send(api: &Api, request: Request<ApiBody>) -> Response {
+    super::control_router(api.clone()).oneshot(request).await.unwrap()
+}
+
+/// Calls the control API.
+pub(super) async fn get(api: &Api, path: &str) -> Response {
+    send(api, Request::get(path).body(ApiBody::empty()).unwrap()).await
+}
+
+/// Calls the control API with a JSON body.
+pub(super) async fn post(api: &Api, path: &str, body: &str) -> Response {
+    let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+    send(api, request.body(ApiBody::from(body.to_owned())).unwrap()).await
 }

@@ -1,44 +1,230 @@
 use axum::body::Body;
-use axum::response::Response;
+use bytes::Bytes;
+use futures::stream;
 use http::{Method, Request, StatusCode, header};
-use http_body_util::BodyExt as _;
-use rotate_shared::{Code, Problem, VersionInfo};
+use rotate_shared::{Code, NodeList, NodeSummary, Phase, Rotation, RotationList, VersionInfo};
 use tower::ServiceExt as _;
 
-use super::super::testing;
-
-async fn problem(response: Response) -> Problem {
-    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
-    let status = response.status();
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    let problem: Problem = serde_json::from_slice(&body).unwrap();
-    assert_eq!(problem.status, status.as_u16());
-    problem
-}
-
-async fn send(method: Method, path: &str) -> Response {
-    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
-    super::router(testing::api()).oneshot(request).await.unwrap()
-}
+use super::super::testing::{self, get, json, post, problem, send};
+use super::*;
 
 #[tokio::test]
 async fn version_is_what_was_built() {
-    let response = send(Method::GET, "/version").await;
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(serde_json::from_slice::<VersionInfo>(&body).unwrap(), VersionInfo::current());
+    assert_eq!(json::<VersionInfo>(get(&testing::api(), "/version").await).await, VersionInfo::current());
 }
 
 #[tokio::test]
 async fn a_path_that_leads_nowhere_is_a_problem() {
-    let problem = problem(send(Method::GET, "/v1/nope").await).await;
+    let problem = problem(get(&testing::api(), "/v1/nope").await).await;
     assert_eq!((problem.status, problem.code), (404, Code::NotFound));
     assert_eq!(problem.detail, r#"path "/v1/nope" not found"#);
 }
 
 #[tokio::test]
 async fn a_method_that_a_path_lacks_is_a_problem_and_names_those_it_has() {
-    let response = send(Method::DELETE, "/version").await;
+    let request = Request::builder().method(Method::DELETE).uri("/v1/rotations").body(Body::empty()).unwrap();
+    let response = send(&testing::api(), request).await;
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
-    assert_eq!(response.headers()[header::ALLOW], "GET,HEAD");
+    assert_eq!(response.headers()[header::ALLOW], "GET,HEAD,POST");
     assert_eq!(problem(response).await.code, Code::BadRequest);
+}
+
+#[tokio::test]
+async fn an_agent_that_has_just_started_asks_to_be_asked_again() {
+    let api = testing::api();
+    for path in ["/v1/rotations", "/v1/rotations/0123456789", "/v1/rotations/0123456789/events", "/v1/nodes"] {
+        let response = get(&api, path).await;
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        assert_eq!(problem(response).await.code, Code::NotReady, "{path}");
+    }
+    assert_eq!(problem(post(&api, "/v1/plans", r#"{"nodes":["a"]}"#).await).await.code, Code::NotReady);
+    assert_eq!(problem(post(&api, "/v1/rotations", r#"{"nodes":["a"]}"#).await).await.code, Code::NotReady);
+}
+
+#[tokio::test]
+async fn a_field_that_is_not_known_is_refused_by_name() {
+    let api = testing::synced();
+    for path in ["/v1/plans", "/v1/rotations"] {
+        for body in [r#"{"nodes":["a"],"surprise":1}"#, r#"{"nodes":["a"],"options":{"surprise":1}}"#] {
+            let problem = problem(post(&api, path, body).await).await;
+            assert_eq!((problem.status, problem.code), (400, Code::BadRequest));
+            assert!(problem.detail.contains("`surprise`"), "{}", problem.detail);
+        }
+    }
+    let response = get(&api, "/v1/rotations?surprise=1").await;
+    assert!(problem(response).await.detail.contains("`surprise`"));
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused_with_the_place() {
+    let problem = problem(post(&testing::synced(), "/v1/rotations", "{\"nodes\": [\n\"a\",, ]}").await).await;
+    assert_eq!(problem.status, 400);
+    assert!(problem.detail.contains("line 2 column 5"), "{}", problem.detail);
+}
+
+#[tokio::test]
+async fn another_content_type_is_refused() {
+    for kind in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("application/jsonp")] {
+        let mut request = Request::post("/v1/rotations");
+        if let Some(kind) = kind {
+            request = request.header(header::CONTENT_TYPE, kind);
+        }
+        let response = send(&testing::synced(), request.body(Body::from(r#"{"nodes":["a"]}"#)).unwrap()).await;
+        assert_eq!(problem(response).await.status, 415, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_content_type_with_a_charset_is_json() {
+    let request = Request::post("/v1/plans").header(header::CONTENT_TYPE, "Application/JSON; charset=utf-8");
+    let response = send(&testing::synced(), request.body(Body::from(r#"{"nodes":["a"]}"#)).unwrap()).await;
+    assert_eq!(problem(response).await.detail, r#"nodes "a" not found"#);
+}
+
+#[tokio::test]
+async fn a_body_announced_as_too_large_is_refused_before_it_is_read() {
+    let unread = Body::from_stream(stream::poll_fn(|_| -> std::task::Poll<Option<Result<Bytes, std::io::Error>>> {
+        panic!("the body was read")
+    }));
+    let request = Request::post("/v1/rotations")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONTENT_LENGTH, 100_000_000);
+    let problem = problem(send(&testing::synced(), request.body(unread).unwrap()).await).await;
+    assert_eq!((problem.status, problem.code), (413, Code::BadRequest));
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_announce_its_size_is_cut_off_at_the_limit() {
+    let read = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&read);
+    let endless = stream::repeat_with(move || {
+        counted.fetch_add(1 << 16, std::sync::atomic::Ordering::Relaxed);
+        Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 16]))
+    });
+    let request = Request::post("/v1/rotations").header(header::CONTENT_TYPE, "application/json");
+    let response = send(&testing::synced(), request.body(Body::from_stream(endless)).unwrap()).await;
+    assert_eq!(problem(response).await.status, 413);
+    assert!(read.load(std::sync::atomic::Ordering::Relaxed) <= (1 << 20) + (1 << 16));
+}
+
+#[tokio::test]
+async fn what_cannot_be_an_id_is_not_found_and_asked_of_nobody() {
+    let nobody = tower::service_fn(async |request: Request<kube::client::Body>| {
+        Err::<http::Response<kube::client::Body>, _>(format!("asked {}", request.uri()))
+    });
+    let api = testing::with_client(kube::Client::new(nobody, "default"));
+    api.views.publish([]);
+    for id in ["..%2F..%2Fsecrets", "..%2f", "0123456789abc", "ABCDEF0123", "%00", "%ff", "0123456789%2Fx", "x"] {
+        for path in [format!("/v1/rotations/{id}"), format!("/v1/rotations/{id}/events")] {
+            let problem = problem(get(&api, &path).await).await;
+            assert_eq!(problem.code, Code::NotFound, "{path}: {}", problem.detail);
+        }
+        let problem = problem(post(&api, &format!("/v1/rotations/{id}/cancel"), "{}").await).await;
+        assert_eq!(problem.code, Code::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_rotation_is_not_found() {
+    let problem = problem(get(&testing::synced(), "/v1/rotations/0123456789").await).await;
+    assert_eq!((problem.code, &*problem.detail), (Code::NotFound, r#"rotations "0123456789" not found"#));
+}
+
+#[tokio::test]
+async fn an_unknown_node_is_not_found_as_kubectl_says_it() {
+    let api = testing::with_nodes([testing::node("a", &[])]);
+    for path in ["/v1/plans", "/v1/rotations"] {
+        let problem = problem(post(&api, path, r#"{"nodes":["a","$(reboot)"]}"#).await).await;
+        assert_eq!((problem.code, &*problem.detail), (Code::NotFound, r#"nodes "$(reboot)" not found"#));
+    }
+    let problem = problem(get(&api, "/v1/nodes/..%2F").await).await;
+    assert_eq!((problem.code, &*problem.detail), (Code::NotFound, r#"nodes "../" not found"#));
+}
+
+#[tokio::test]
+async fn nodes_are_named_or_selected() {
+    let api = testing::with_nodes([testing::node("a", &[("pool", "web")])]);
+    let refused = async |body: &str| problem(post(&api, "/v1/rotations", body).await).await;
+    assert_eq!(refused("{}").await.status, 400);
+    assert_eq!(refused(r#"{"nodes":["a"],"selector":"pool=web"}"#).await.status, 400);
+    assert_eq!(refused(r#"{"selector":" "}"#).await.status, 400);
+    let unreadable = refused(r#"{"selector":"pool in web"}"#).await;
+    assert_eq!(
+        (unreadable.status, &*unreadable.detail),
+        (400, r#"failed to read the selector: found "web", expected `(`"#)
+    );
+    assert_eq!(refused(r#"{"selector":"pool=db"}"#).await.code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn options_out_of_range_are_refused_by_name() {
+    let api = testing::with_nodes([testing::node("a", &[])]);
+    for (option, value) in
+        [("maxConcurrent", "0"), ("maxFailures", "0"), ("gracePeriodSeconds", "-2"), ("surge", "\"some\"")]
+    {
+        let body = format!(r#"{{"nodes":["a"],"options":{{"{option}":{value}}}}}"#);
+        let problem = problem(post(&api, "/v1/rotations", &body).await).await;
+        assert_eq!(problem.status, 400, "{option}");
+    }
+    let long = format!(r#"{{"nodes":["a"],"options":{{"reason":"{}"}}}}"#, "x".repeat(2000));
+    assert!(problem(post(&api, "/v1/rotations", &long).await).await.detail.starts_with("reason"));
+}
+
+#[tokio::test]
+async fn an_idempotency_key_must_be_a_short_line() {
+    let api = testing::synced();
+    for key in [String::new(), "x".repeat(129)] {
+        let request = Request::post("/v1/rotations")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("idempotency-key", key);
+        let response = send(&api, request.body(Body::from(r#"{"nodes":["a"]}"#)).unwrap()).await;
+        assert!(problem(response).await.detail.starts_with("Idempotency-Key"));
+    }
+}
+
+#[tokio::test]
+async fn the_fleet_is_listed_by_name_and_selected_by_label() {
+    let pools = [("b", "web"), ("a", "web"), ("c", "db")];
+    let api = testing::with_nodes(pools.map(|(name, pool)| testing::node(name, &[("pool", pool)])));
+    api.views.publish([testing::rotation("0123456789", "a", Phase::Draining)]);
+    let list: NodeList = json(get(&api, "/v1/nodes").await).await;
+    let names: Vec<_> = list.items.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(list.items[0].rotation.as_deref(), Some("0123456789"));
+    let list: NodeList = json(get(&api, "/v1/nodes?selector=pool%20in%20(db)").await).await;
+    assert_eq!(list.items.len(), 1);
+    let list: NodeList = json(get(&api, "/v1/nodes?selector=pool%3Dnone").await).await;
+    assert_eq!(list.items, []);
+    assert_eq!(problem(get(&api, "/v1/nodes?selector=%3D").await).await.status, 400);
+    assert_eq!(json::<NodeSummary>(get(&api, "/v1/nodes/b").await).await.name, "b");
+}
+
+#[tokio::test]
+async fn rotations_are_found_by_node_and_by_batch() {
+    let api = testing::synced();
+    let mut batched = testing::rotation("1111111111", "b", Phase::Draining);
+    batched.batch = Some("beef".to_owned());
+    api.views.publish([testing::rotation("0000000000", "a", Phase::Succeeded), batched]);
+    let ids = async |path: &str| -> Vec<String> {
+        let list: RotationList = json(get(&api, path).await).await;
+        list.items.into_iter().map(|rotation| rotation.id).collect()
+    };
+    assert_eq!(ids("/v1/rotations").await, ["1111111111", "0000000000"]);
+    assert_eq!(ids("/v1/rotations?node=a").await, ["0000000000"]);
+    assert_eq!(ids("/v1/rotations?batch=beef").await, ["1111111111"]);
+    assert_eq!(ids("/v1/rotations?batch=beef&node=a").await, [""; 0]);
+    assert_eq!(json::<Rotation>(get(&api, "/v1/rotations/0000000000").await).await.node, "a");
+}
+
+#[tokio::test]
+async fn a_panic_is_a_problem_and_the_agent_lives_on() {
+    let api = testing::synced();
+    let router = Router::new()
+        .route("/panic", axum::routing::get(async || -> &'static str { panic!("the shelf fell") }))
+        .layer(middleware::from_fn(problem::contain));
+    let response = router.oneshot(Request::get("/panic").body(Body::empty()).unwrap()).await.unwrap();
+    let problem = problem(response).await;
+    assert_eq!(problem.code, Code::Internal);
+    assert!(!problem.detail.contains("shelf"), "what a panic says is for the log");
+    assert_eq!(get(&api, "/livez").await.status(), StatusCode::OK);
 }

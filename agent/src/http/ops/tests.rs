@@ -36,8 +36,7 @@ async fn an_agent_that_has_read_everything_is_ready() {
 
 #[tokio::test]
 async fn metrics_count_and_name_nobody() {
-    let api = testing::synced();
-    testing::node(&api, "node-secret-name", &[]);
+    let api = testing::with_nodes([testing::node("node-secret-name", &[])]);
     api.views.publish([testing::rotation("0123456789", "node-secret-name", rotate_shared::Phase::Draining)]);
     let (response, body) = get(&api, "/metrics").await;
     assert_eq!(response.headers()[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
@@ -57,7 +56,8 @@ async fn metrics_are_well_formed() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             described = help.split_once(' ').unwrap().0;
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
-            assert_eq!(kind, format!("{described} gauge"));
+            let expected = if described.ends_with("_total") { "counter" } else { "gauge" };
+            assert_eq!(kind, format!("{described} {expected}"));
         } else {
             let (series, value) = line.rsplit_once(' ').unwrap();
             assert_eq!(series.split('{').next().unwrap(), described);
