@@ -9,7 +9,7 @@ use kube::Client;
 use rotate_shared::names;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::feed::Feeds;
 use crate::cache::{Cache, State};
@@ -90,6 +90,8 @@ pub struct Agent {
     tasks: JoinSet<String>,
     // Each ends only by a defect, or once `closing` is cancelled.
     servers: JoinSet<String>,
+    // Followers' connections are not in `servers`: they end by this.
+    _closing: DropGuard,
 }
 
 impl Agent {
@@ -102,7 +104,8 @@ impl Agent {
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { feeds.ended().await });
         let api = http::Api { cache, views: Views::default(), store, client, clock, closing: CancellationToken::new() };
-        Self { api, tasks, servers: JoinSet::new() }
+        let closing = api.closing.clone().drop_guard();
+        Self { api, tasks, servers: JoinSet::new(), _closing: closing }
     }
 
     /// Opens the ports; the addresses returned are those taken.
@@ -171,3 +174,6 @@ async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr), AgentError>
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
 }
+
+#[cfg(test)]
+mod tests;

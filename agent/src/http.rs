@@ -24,7 +24,7 @@ mod rotations;
 mod state;
 mod targets;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 #[cfg(test)]
 pub(crate) use auth::needs;

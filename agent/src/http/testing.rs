@@ -76,7 +76,7 @@ pub(super) fn node(name: &str, labels: &[(&str, &str)]) -> Node {
 }
 
 /// A rotation as shown.
-pub(super) fn rotation(id: &str, node: &str, phase: Phase) -> Rotation {
+pub(crate) fn rotation(id: &str, node: &str, phase: Phase) -> Rotation {
     Rotation {
         api_version: API_VERSION.to_owned(),
         kind: "Rotation".to_owned(),

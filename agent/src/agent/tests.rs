@@ -1,0 +1,107 @@
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::*;
+
+const ANY: &str = "127.0.0.1:0";
+
+/// An API server that never answers.
+fn silent() -> Client {
+    let service = tower::service_fn(|_: ::http::Request<kube::client::Body>| {
+        std::future::pending::<Result<::http::Response<kube::client::Body>, std::convert::Infallible>>()
+    });
+    Client::new(service, "default")
+}
+
+fn start() -> Agent {
+    Agent::start(Config::default(), silent(), Clock::system())
+}
+
+fn anywhere(authenticate: bool) -> Listen {
+    Listen { control: ANY.parse().unwrap(), authenticate, ops: ANY.parse().unwrap() }
+}
+
+async fn ask(addr: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // The agent may close before it has read all that was sent: what it said before that counts.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+}
+
+#[tokio::test]
+async fn the_ports_answer_before_the_cluster_was_read() {
+    let mut agent = start();
+    let listen = agent.listen(anywhere(false)).await.unwrap();
+    assert!(ask(listen.ops, &get("/livez")).await.starts_with("HTTP/1.1 200"));
+    assert!(ask(listen.ops, &get("/readyz")).await.starts_with("HTTP/1.1 503"));
+    assert!(ask(listen.control, &get("/v1/nodes")).await.starts_with("HTTP/1.1 503"));
+}
+
+#[tokio::test]
+async fn the_control_port_wants_a_token_and_the_ops_port_none() {
+    let mut agent = start();
+    let listen = agent.listen(anywhere(true)).await.unwrap();
+    assert!(ask(listen.control, &get("/v1/nodes")).await.starts_with("HTTP/1.1 401"));
+    assert!(ask(listen.control, &get("/version")).await.starts_with("HTTP/1.1 200"));
+    assert!(ask(listen.ops, &get("/v1/nodes")).await.starts_with("HTTP/1.1 404"));
+}
+
+#[tokio::test]
+async fn a_body_of_a_hundred_megabytes_is_refused_while_it_is_still_being_sent() {
+    let mut agent = start();
+    let listen = agent.listen(anywhere(false)).await.unwrap();
+    let head = "POST /v1/plans HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 104857600\r\n\r\n{";
+    let answer = tokio::time::timeout(Duration::from_secs(1), ask(listen.control, head)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("application/problem+json"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind(ANY).await.unwrap();
+    let control = taken.local_addr().unwrap();
+    let error = start().listen(Listen { control, ..anywhere(true) }).await.unwrap_err();
+    assert!(error.to_string().starts_with(&format!("listen on {control}: ")), "{error}");
+}
+
+#[tokio::test]
+async fn dropping_it_closes_the_ports() {
+    let mut agent = start();
+    let listen = agent.listen(anywhere(false)).await.unwrap();
+    drop(agent);
+    // The tasks are aborted at their next poll.
+    tokio::task::yield_now().await;
+    assert!(TcpStream::connect(listen.control).await.is_err());
+    assert!(TcpStream::connect(listen.ops).await.is_err());
+}
+
+#[tokio::test]
+async fn dropping_it_ends_the_streams_of_those_who_call_in_process() {
+    let agent = start();
+    agent.views().publish([http::testing::rotation("0123456789", "a", rotate_shared::Phase::Draining)]);
+    let request = ::http::Request::get("/v1/rotations/0123456789/events").body(axum::body::Body::empty()).unwrap();
+    let response = tower::ServiceExt::oneshot(agent.router(), request).await.unwrap();
+    drop(agent);
+    http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+}
+
+#[tokio::test]
+async fn it_ends_in_order_although_a_follower_is_connected() {
+    let mut agent = start();
+    let listen = agent.listen(anywhere(false)).await.unwrap();
+    agent.views().publish([http::testing::rotation("0123456789", "a", rotate_shared::Phase::Draining)]);
+    let mut follower = TcpStream::connect(listen.control).await.unwrap();
+    let request = "GET /v1/rotations/0123456789/events HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    follower.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 16 << 10];
+    let length = follower.read(&mut answer).await.unwrap();
+    assert!(String::from_utf8_lossy(&answer[..length]).contains("text/event-stream"));
+    tokio::time::timeout(Duration::from_secs(1), agent.shutdown()).await.unwrap();
+    follower.read_to_end(&mut answer).await.unwrap();
+}
