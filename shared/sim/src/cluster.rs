@@ -1,0 +1,46 @@
+//! What the API, the controllers and a test's handle share.
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+use crate::{clock::Clock, faults::State, requests::RequestEntry, settings::Access, settings::Settings, store::Store};
+
+/// Tells every watch to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signal {
+    /// Raised to end the watches that are open now.
+    pub(crate) watches: u64,
+    /// The cluster is gone.
+    pub(crate) stopped: bool,
+}
+
+/// The whole cluster. The store's lock is never held across an await.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    pub(crate) signal: watch::Sender<Signal>,
+    pub(crate) access: Mutex<Access>,
+    pub(crate) faults: Mutex<State>,
+    pub(crate) requests: Mutex<Vec<RequestEntry>>,
+    store: Mutex<Store>,
+}
+
+impl Cluster {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let clock = Clock::new(settings.epoch);
+        Self {
+            clock,
+            signal: watch::Sender::new(Signal::default()),
+            access: Mutex::new(settings.access.clone()),
+            faults: Mutex::new(State::default()),
+            requests: Mutex::new(Vec::new()),
+            store: Mutex::new(Store::new(clock, settings.seed, settings.history)),
+            settings,
+        }
+    }
+
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock()
+    }
+}

@@ -1,0 +1,270 @@
+//! The scheduler: finds a node for each Pod without one, making room by preemption where it may.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::{
+    clock,
+    cluster::Cluster,
+    kind::Kind,
+    log::Event,
+    object,
+    store::{Key, Store},
+};
+
+mod affinity;
+mod decide;
+mod filters;
+mod neighbours;
+pub(crate) mod pod;
+mod preemption;
+mod queue;
+mod score;
+mod spread;
+#[cfg(test)]
+mod tests;
+pub(crate) mod world;
+
+use decide::{Decision, decide};
+use pod::PodInfo;
+use queue::Queue;
+use world::{Cache, World};
+
+/// Annotation of a claim whose volume is made once a Pod needs it.
+pub(crate) const WAITS_FOR_CONSUMER: &str = "sim.kubectl-rotate.dev/waits-for-first-consumer";
+
+/// A decision on its way to the API server.
+#[derive(Debug)]
+struct Assumed {
+    pod: Arc<PodInfo>,
+    node: String,
+    due: Timestamp,
+}
+
+/// A victim that is to go.
+#[derive(Debug)]
+struct Sentence {
+    victim: Arc<PodInfo>,
+    by: String,
+    due: Timestamp,
+}
+
+#[derive(Debug, Default)]
+struct Scheduler {
+    queue: Queue,
+    cache: Cache,
+    assumed: Vec<Assumed>,
+    sentences: Vec<Sentence>,
+    seen: Seen,
+}
+
+/// What the cluster looked like, to tell which changes may help.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    version: u64,
+    nodes: HashMap<String, (serde_json::Value, serde_json::Value, serde_json::Value)>,
+    volumes: u64,
+    bound: HashMap<String, serde_json::Value>,
+}
+
+/// Runs until the cluster ends.
+pub(crate) async fn run(cluster: Arc<Cluster>) {
+    let mut scheduler = Scheduler::default();
+    let mut changes = cluster.store().subscribe();
+    loop {
+        changes.mark_unchanged();
+        let wake = scheduler.tick(&cluster);
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = cluster.clock.sleep_until(wake) => {}
+        }
+    }
+}
+
+impl Scheduler {
+    /// Does all that can be done now; returns when there is more to do without anything happening.
+    fn tick(&mut self, cluster: &Cluster) -> Option<Timestamp> {
+        let store = &mut *cluster.store();
+        loop {
+            let now = store.now();
+            self.carry_out(store, now);
+            self.observe(store, now);
+            let Some(uid) = self.queue.pop(now, cluster.settings.pop_from_backoff) else { break };
+            self.schedule(store, cluster, &uid, now);
+        }
+        let dues = self.assumed.iter().map(|a| a.due).chain(self.sentences.iter().map(|s| s.due));
+        dues.chain(self.queue.next()).min()
+    }
+
+    /// Bindings and deletions whose time has come.
+    fn carry_out(&mut self, store: &mut Store, now: Timestamp) {
+        let due = |at: Timestamp| at <= now;
+        for assumed in self.assumed.extract_if(.., |assumed| due(assumed.due)) {
+            let pending = store.get(Kind::Pod, &assumed.pod.key.0, &assumed.pod.key.1).is_some_and(|pod| {
+                object::uid(pod) == assumed.pod.uid && !object::terminating(pod) && object::node_name(pod).is_empty()
+            });
+            if pending && store.get(Kind::Node, "", &assumed.node).is_some() {
+                bind(store, &assumed.pod.key, &assumed.node);
+            }
+        }
+        let sentences: Vec<Sentence> = self.sentences.extract_if(.., |sentence| due(sentence.due)).collect();
+        if !sentences.is_empty() {
+            // Also where a victim left by itself meanwhile, which nobody would notice again.
+            self.queue.wake(false, now);
+        }
+        for sentence in sentences {
+            let key = &sentence.victim.key;
+            let there = store.get(Kind::Pod, &key.0, &key.1).is_some_and(|pod| object::uid(pod) == sentence.victim.uid);
+            if !there {
+                continue;
+            }
+            store.update(Kind::Pod, key, |pod| {
+                let message = "default-scheduler: preempting to accommodate a higher priority pod";
+                object::set_condition(pod, "DisruptionTarget", "True", "PreemptionByScheduler", message, now);
+            });
+            store.record(Event::Preempted { victim: sentence.victim.uid.clone(), by: sentence.by });
+            store.delete(Kind::Pod, key, None);
+        }
+    }
+
+    /// Takes up new Pods, and wakes those that a change may help.
+    fn observe(&mut self, store: &Store, now: Timestamp) {
+        let version = store.version_of(&[Kind::Node, Kind::Pod, Kind::PersistentVolume, Kind::PersistentVolumeClaim]);
+        if version == self.seen.version {
+            return;
+        }
+        let mut seen = Seen {
+            version,
+            volumes: store.version_of(&[Kind::PersistentVolume, Kind::PersistentVolumeClaim]),
+            ..Seen::default()
+        };
+        for node in store.iter(Kind::Node) {
+            let shape =
+                (node["spec"].clone(), node["metadata"]["labels"].clone(), node["status"]["allocatable"].clone());
+            seen.nodes.insert(object::uid(node).to_owned(), shape);
+        }
+        let mut waiting = Vec::new();
+        for pod in store.iter(Kind::Pod) {
+            if !object::node_name(pod).is_empty() {
+                if !object::finished(pod) {
+                    seen.bound.insert(object::uid(pod).to_owned(), pod["metadata"]["labels"].clone());
+                }
+            } else if ours(pod) {
+                waiting.push(pod.clone());
+            }
+        }
+        let left = self.seen.bound.keys().any(|uid| !seen.bound.contains_key(uid));
+        let arrived = seen.bound.iter().any(|(uid, labels)| self.seen.bound.get(uid) != Some(labels));
+        if left || seen.nodes != self.seen.nodes || seen.volumes != self.seen.volumes {
+            self.queue.wake(false, now);
+        } else if arrived {
+            self.queue.wake(true, now);
+        }
+        for uid in self.seen.bound.keys().filter(|uid| !seen.bound.contains_key(*uid)) {
+            self.cache.forget(uid);
+        }
+        self.seen = seen;
+        waiting.retain(|pod| !self.assumed.iter().any(|assumed| assumed.pod.uid == object::uid(pod)));
+        for pod in &waiting {
+            let info = self.cache.info(pod);
+            self.queue.admit(&info.uid, info.priority, info.minds_neighbours(), now);
+        }
+        let waiting: HashSet<&str> = waiting.iter().map(|pod| object::uid(pod)).collect();
+        self.queue.retain(|uid| waiting.contains(uid));
+    }
+
+    fn schedule(&mut self, store: &mut Store, cluster: &Cluster, uid: &str, now: Timestamp) {
+        let Some(pod) = store.by_uid(Kind::Pod, uid).cloned() else { return };
+        if self.sentences.iter().any(|sentence| sentence.by == uid) {
+            return;
+        }
+        let info = self.cache.info(&pod);
+        let mut world = World::of(store, &mut self.cache);
+        for assumed in &self.assumed {
+            if let Some(node) = world.node(&assumed.node) {
+                node.add(assumed.pod.clone());
+            }
+        }
+        let nominated: Vec<Arc<PodInfo>> = store
+            .iter(Kind::Pod)
+            .filter(|pod| {
+                object::node_name(pod).is_empty() && !object::text(pod, "/status/nominatedNodeName").is_empty()
+            })
+            .filter(|pod| !self.assumed.iter().any(|assumed| assumed.pod.uid == object::uid(pod)))
+            .map(|pod| self.cache.info(pod))
+            .collect();
+        match decide(&info, &mut world, &nominated, store.random()) {
+            Decision::Bind(node) if cluster.settings.bind_delay.is_zero() => bind(store, &info.key, &node),
+            Decision::Bind(node) => {
+                nominate(store, &info.key, &node);
+                self.assumed.push(Assumed { pod: info, node, due: clock::after(now, cluster.settings.bind_delay) });
+            }
+            Decision::Preempt(victims, message) => {
+                refuse(store, &info.key, &message, now);
+                nominate(store, &info.key, &victims.node);
+                let due = clock::after(now, cluster.settings.preemption);
+                self.sentences.extend(
+                    victims.pods.into_iter().filter(|victim| !victim.terminating).map(|victim| Sentence {
+                        victim,
+                        by: uid.to_owned(),
+                        due,
+                    }),
+                );
+            }
+            Decision::Nowhere { message, promised } => {
+                if !promised {
+                    if !info.nominated.is_empty() {
+                        store.update(Kind::Pod, &info.key, |pod| object::remove(pod, "/status", "nominatedNodeName"));
+                    }
+                    let told = object::list(&pod, "/status/conditions").iter().any(|c| c["message"] == message);
+                    if !told {
+                        store.record(Event::PodUnschedulable { uid: uid.to_owned(), message: message.clone() });
+                    }
+                }
+                refuse(store, &info.key, &message, now);
+            }
+        }
+    }
+}
+
+/// Whether a DaemonSet wants a Pod of its own there: what resources are left does not matter.
+pub(crate) fn suits(pod: &PodInfo, node: &world::NodeInfo) -> bool {
+    filters::selected(pod, node) && filters::tolerated(pod, node)
+}
+
+/// Whether a node takes a Pod as it stands, or the reasons why not.
+pub(crate) fn fits(pod: &PodInfo, world: &World, at: usize) -> Result<(), Vec<String>> {
+    filters::filter(pod, world, at).map_err(|refusal| refusal.reasons)
+}
+
+/// Ours to schedule: of this scheduler, not gated, neither ended nor going.
+fn ours(pod: &serde_json::Value) -> bool {
+    object::text(pod, "/spec/schedulerName") == "default-scheduler"
+        && object::list(pod, "/spec/schedulingGates").is_empty()
+        && object::active(pod)
+}
+
+/// Gives a Pod its node.
+pub(crate) fn bind(store: &mut Store, key: &Key, node: &str) {
+    let now = store.now();
+    store.update(Kind::Pod, key, |pod| {
+        pod["spec"]["nodeName"] = json!(node);
+        object::remove(pod, "/status", "nominatedNodeName");
+        object::set_condition(pod, "PodScheduled", "True", "", "", now);
+    });
+}
+
+fn nominate(store: &mut Store, key: &Key, node: &str) {
+    store.update(Kind::Pod, key, |pod| pod["status"]["nominatedNodeName"] = json!(node));
+}
+
+fn refuse(store: &mut Store, key: &Key, message: &str, now: Timestamp) {
+    store.update(Kind::Pod, key, |pod| {
+        object::set_condition(pod, "PodScheduled", "False", "Unschedulable", message, now);
+    });
+}

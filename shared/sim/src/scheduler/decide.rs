@@ -1,0 +1,87 @@
+//! One Pod, one decision: a pure function of the world.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    filters::{self, Refusal},
+    pod::PodInfo,
+    preemption::{self, Victims},
+    score,
+    world::World,
+};
+use crate::random::Random;
+
+/// What becomes of a Pod.
+#[derive(Clone, Debug)]
+pub(crate) enum Decision {
+    /// There.
+    Bind(String),
+    /// There, once these Pods are gone. The message is what its condition says meanwhile.
+    Preempt(Victims, String),
+    /// Nowhere, for these reasons; `promised` while victims on its nominated node are still leaving.
+    Nowhere { message: String, promised: bool },
+}
+
+/// Filters, then scores, then preempts.
+pub(crate) fn decide(pod: &PodInfo, world: &mut World, nominated: &[Arc<PodInfo>], random: &mut Random) -> Decision {
+    let mut feasible = Vec::new();
+    let mut refusals = Vec::new();
+    for at in 0..world.nodes.len() {
+        match fits(pod, world, at, nominated) {
+            Ok(()) => feasible.push(at),
+            Err(refusal) => refusals.push((at, refusal)),
+        }
+    }
+    // The node it was promised comes first, as long as it will do.
+    if let Some(&at) = feasible.iter().find(|&&at| world.nodes[at].name == pod.nominated) {
+        return Decision::Bind(world.nodes[at].name.clone());
+    }
+    if !feasible.is_empty() {
+        let at = score::best(pod, world, &feasible, random);
+        return Decision::Bind(world.nodes[at].name.clone());
+    }
+    let mut message = summary(&refusals, world.nodes.len());
+    match preemption::preempt(pod, world, &refusals, nominated) {
+        Ok(victims) => Decision::Preempt(victims, message),
+        Err(why) => {
+            let promised = why.contains("terminating pod on the nominated node");
+            message.push_str(&format!(" preemption: {why}"));
+            Decision::Nowhere { message, promised }
+        }
+    }
+}
+
+/// Fits beside what is there, and beside those that were promised room there and matter at least as much.
+pub(crate) fn fits(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc<PodInfo>]) -> Result<(), Refusal> {
+    let guests: Vec<&Arc<PodInfo>> = nominated
+        .iter()
+        .filter(|other| {
+            other.uid != pod.uid && other.priority >= pod.priority && other.nominated == world.nodes[at].name
+        })
+        .collect();
+    if !guests.is_empty() {
+        for guest in &guests {
+            world.nodes[at].add((*guest).clone());
+        }
+        let verdict = filters::filter(pod, world, at);
+        for guest in &guests {
+            world.nodes[at].remove(&guest.uid);
+        }
+        verdict?;
+    }
+    filters::filter(pod, world, at)
+}
+
+/// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
+fn summary(refusals: &[(usize, Refusal)], total: usize) -> String {
+    if total == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in refusals.iter().flat_map(|(_, refusal)| &refusal.reasons) {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let mut reasons: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    reasons.sort();
+    format!("0/{total} nodes are available: {}.", reasons.join(", "))
+}
