@@ -1,0 +1,89 @@
+//! What a step asks to be done. Each effect is idempotent and carries the preconditions that make it so.
+
+use rotate_shared::names;
+
+use super::record::RoomClass;
+use crate::cache::Owner;
+use crate::cache::volumes::ClaimKey;
+use crate::drain::evict::Eviction;
+
+/// One call, or a few that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Cordons the node, marks it as ours and protects it from the autoscaler, in one patch.
+    Mark,
+    /// Takes our marks and our protection off the node.
+    Unmark {
+        /// Lifts the cordon too, if it is ours.
+        uncordon: bool,
+    },
+    /// Lists the node's Pods consistently: the barrier behind which nothing is overlooked.
+    List,
+    /// Reads claims and their volumes.
+    ReadVolumes(Vec<ClaimKey>),
+    /// Reads what an owner wants.
+    ReadOwner {
+        /// Its namespace.
+        namespace: String,
+        /// Which.
+        owner: Owner,
+    },
+    /// Creates a placeholder.
+    Reserve(Reservation),
+    /// Deletes a placeholder.
+    Release {
+        /// Its name.
+        name: String,
+        /// Its UID, a precondition.
+        uid: String,
+    },
+    /// Evicts a Pod.
+    Evict(Eviction),
+    /// Deletes the Node object of this UID.
+    DeleteNode,
+}
+
+/// A placeholder to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its name.
+    pub name: String,
+    /// The UID of the Pod that it holds room for.
+    pub pod_uid: String,
+    /// What room.
+    pub class: RoomClass,
+}
+
+impl Effect {
+    /// Tells effects apart: while one is on its way, none with the same key is started.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self {
+            Self::Mark | Self::Unmark { .. } => "mark".to_owned(),
+            Self::List => "list".to_owned(),
+            Self::ReadVolumes(_) => "volumes".to_owned(),
+            Self::ReadOwner { owner, .. } => format!("owner/{}", owner.uid),
+            Self::Reserve(reservation) => format!("reserve/{}", reservation.name),
+            Self::Release { uid, .. } => format!("release/{uid}"),
+            Self::Evict(eviction) => format!("evict/{}", eviction.uid),
+            Self::DeleteNode => "delete-node".to_owned(),
+        }
+    }
+
+    /// What it does, for logs and for people who wait: fits after "failed to".
+    #[must_use]
+    pub fn describe(&self, node: &str) -> String {
+        match self {
+            Self::Mark => format!("cordon node {node}"),
+            Self::Unmark { uncordon: true } => format!("uncordon node {node}"),
+            Self::Unmark { uncordon: false } => format!("take our marks off node {node}"),
+            Self::List => format!("list the Pods of node {node}"),
+            Self::ReadVolumes(claims) => format!("read {} volume claims", claims.len()),
+            Self::ReadOwner { namespace, owner } => format!("read {} {namespace}/{}", owner.kind, owner.name),
+            Self::Reserve(reservation) => format!("create placeholder {}/{}", names::ROOM_NAMESPACE, reservation.name),
+            Self::Release { name, .. } => format!("delete placeholder {}/{name}", names::ROOM_NAMESPACE),
+            Self::Evict(eviction) => format!("evict Pod {}/{}", eviction.namespace, eviction.name),
+            Self::DeleteNode => format!("delete node {node}"),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a step decides on: plain values, so that a test can write down any situation by hand.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use rotate_shared::Amounts;
+use rotate_shared::plan::Notice;
+
+use crate::cache::Owner;
+use crate::cache::volumes::ClaimKey;
+use crate::surge::constraints::Placement;
+
+/// The cluster as one rotation sees it at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// Whether the cache has seen the whole cluster.
+    pub synced: bool,
+    /// Whether it may leave the queue.
+    pub slot: Slot,
+    /// The candidate.
+    pub node: NodeSeen,
+    /// Whether a consistent list of this phase and the cache agree on the candidate's Pods.
+    pub barrier: Barrier,
+    /// The verdicts on the candidate's Pods.
+    pub verdicts: Verdicts,
+    /// Pods to move that are still on the candidate, in any order.
+    pub leaving: Vec<Leaving>,
+    /// Pods that are shutting down on the candidate and that nothing is reserved for: `namespace/name`.
+    pub shutting_down: Vec<String>,
+    /// Pods that the scheduler intends to put on the candidate: `namespace/name`.
+    pub arriving: Vec<String>,
+    /// Disruption budgets that [`Leaving::budget`] points to.
+    pub budgets: Vec<Budget>,
+    /// The owners of the Pods to move.
+    pub owners: Vec<OwnerSeen>,
+    /// What room must be held for.
+    pub needs: Vec<Need>,
+    /// Placeholders of this rotation.
+    pub room: Vec<Room>,
+    /// A placeholder is being created at this moment.
+    pub reserving: bool,
+    /// Calls that failed and are tried again.
+    pub failures: Vec<Notice>,
+}
+
+/// Whether a rotation may leave the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Slot {
+    /// Yes.
+    #[default]
+    Free,
+    /// Not yet, because of this.
+    Wait(Notice),
+    /// Never: its batch ended.
+    Closed(Notice),
+}
+
+/// The candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NodeSeen {
+    /// There is no node of this name and UID.
+    #[default]
+    Gone,
+    /// It is there.
+    Here {
+        /// Cordoned, and marked as this rotation's.
+        marked: bool,
+        /// Carries anything of ours.
+        traces: bool,
+        /// It has a deletion timestamp.
+        deleting: bool,
+    },
+}
+
+/// Whether the cache can be believed about the candidate's Pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Barrier {
+    /// No list in this phase yet, or the cache has not caught up with the last one.
+    #[default]
+    Open,
+    /// Everything listed is in the cache.
+    Passed,
+}
+
+/// The verdicts on the candidate's Pods that are not in the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    /// Claims that have to be read before anything can be said. While there are some, the rest is empty.
+    pub unknown_claims: Vec<ClaimKey>,
+    /// Pods to move.
+    pub fresh: Vec<Fresh>,
+    /// What stands in the way.
+    pub blockers: Vec<Notice>,
+    /// What deserves a look.
+    pub warnings: Vec<Notice>,
+    /// UIDs of Pods of the same owners that stand elsewhere already.
+    pub siblings: Vec<String>,
+}
+
+/// A Pod to move that is not in the record yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its controlling owner.
+    pub owner: Option<Owner>,
+    /// The room to hold for it; `None`: nothing is reserved.
+    pub room: Option<(Amounts, Placement)>,
+}
+
+/// A Pod to move that is still on the candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leaving {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The class of its room.
+    pub class: Option<String>,
+    /// The group it is evicted with, see [`crate::drain::order`].
+    pub rank: usize,
+    /// Shutting down, or its eviction is on the way.
+    pub terminating: bool,
+    /// Which of [`Observation::budgets`] must allow its eviction.
+    pub budget: Option<usize>,
+    /// Several budgets select it: it can never be evicted.
+    pub several_budgets: Option<Notice>,
+    /// It must not be evicted now, although it was to be once: its verdict changed.
+    pub blocked: Vec<Notice>,
+    /// The last answer to its eviction was a refusal.
+    pub refused: Option<Refused>,
+}
+
+/// A refused eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Not to be asked again before.
+    pub until: Timestamp,
+    /// What to show.
+    pub notice: Notice,
+}
+
+/// A disruption budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// `namespace/name`.
+    pub path: String,
+    /// How many evictions it allows, less those of ours that it has not counted yet.
+    pub allowed: i32,
+    /// What to show while it allows none.
+    pub message: String,
+    /// When one of its Pods is to be asked for all the same: our reading of the budget might be wrong.
+    pub poll_at: Option<Timestamp>,
+}
+
+/// An owner of Pods to move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerSeen {
+    /// `Kind namespace/name`.
+    pub path: String,
+    /// Its Pods that left the candidate or are on the way out and that it replaces.
+    pub gone: u32,
+    /// Replacements bound to another node.
+    pub landed: u32,
+    /// Of those: Ready, or finished well.
+    pub ready: u32,
+    /// Replacements that are still to land.
+    pub pending: u32,
+    /// Waited for longer than the settle timeout.
+    pub overdue: bool,
+    /// All that it wants is Ready, or it wants nothing any more.
+    pub satisfied: bool,
+    /// How often its Pods came back to the candidate.
+    pub returns: u32,
+    /// To be read anew: what it wants would settle a wait.
+    pub ask: Option<(String, Owner)>,
+}
+
+/// A Pod that room must be held for: on the candidate still, or its replacement that has not landed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The UID of the Pod to move.
+    pub uid: String,
+    /// `namespace/name` of the Pod to move.
+    pub path: String,
+    /// The class of its room.
+    pub class: String,
+    /// The Pod left or is leaving, and its replacement has not landed.
+    pub pending: Option<Pending>,
+    /// UIDs of held placeholders in whose place it would run.
+    pub serves: BTreeSet<String>,
+    /// UIDs of placeholders that will do so once they run; being preempted counts.
+    pub coming: BTreeSet<String>,
+    /// The number of the next placeholder for it.
+    pub attempt: u32,
+    /// No placeholder is created for it before.
+    pub not_before: Option<Timestamp>,
+}
+
+/// A replacement that has not landed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// `namespace/name` once it exists.
+    pub pod: Option<String>,
+    /// The scheduler has cleared a place for it and is about to bind it.
+    pub nominated: bool,
+    /// It cannot preempt a placeholder: we have to release one.
+    pub cannot_preempt: bool,
+    /// Waited for longer than the settle timeout.
+    pub overdue: bool,
+}
+
+/// A placeholder of this rotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// The UID of the Pod it was made for.
+    pub pod_uid: String,
+    /// Whether it holds room.
+    pub state: RoomState,
+}
+
+/// Whether a placeholder holds room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoomState {
+    /// Running on a node that takes Pods.
+    Held {
+        /// Which node.
+        node: String,
+        /// Why the Pod that it was made for would not run there in its place.
+        misfit: Option<String>,
+    },
+    /// Not running yet.
+    Coming {
+        /// What the scheduler says.
+        message: Option<String>,
+    },
+    /// It will never hold room: it ended, or its node does not take Pods.
+    Lost {
+        /// Why.
+        why: String,
+    },
+    /// Being deleted: preempted, or released by us.
+    Ending,
+}

@@ -1,0 +1,478 @@
+//! The next step of a rotation: pure and total.
+//!
+//! ```text
+//! Queued ─▶ Surging ─▶ Draining ⇄ Settling ─▶ Removing ─▶ Succeeded
+//!    │         │           │          │           │
+//!    ▼         ▼           └──────────┴───────────┴──▶ Record::ending ─▶ Stopped | Superseded
+//! Cancelled  RollingBack ─▶ RolledBack
+//! ```
+//!
+//! A step either changes the record or asks for effects, never both: what is intended is written down before it is done,
+//! and the next step finds it written.
+
+mod drain;
+mod room;
+mod verdicts;
+
+use jiff::{SignedDuration, Timestamp};
+use rotate_shared::options::Then;
+use rotate_shared::plan::Notice;
+use rotate_shared::rotation::Progress;
+use rotate_shared::{Code, Phase, SurgeMode, names};
+
+use super::effect::Effect;
+use super::observation::{Barrier, NodeSeen, Observation, OwnerSeen, Slot};
+use super::record::{Ending, Record, Request};
+use crate::provider;
+
+/// What follows from an observation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The record to write; `None`: it stays as it is.
+    pub record: Option<Record>,
+    /// What to do. Empty where the record changes.
+    pub effects: Vec<Effect>,
+    /// What is waited for, the most important first.
+    pub waiting: Vec<Notice>,
+    /// How far it is.
+    pub progress: Progress,
+}
+
+/// Decides.
+#[must_use]
+pub fn step(record: &Record, request: &Request, seen: &Observation, now: Timestamp) -> Step {
+    let mut turn = Turn {
+        record: record.clone(),
+        request,
+        seen,
+        now,
+        effects: Vec::new(),
+        waiting: Vec::new(),
+        progress: progress(record, seen),
+    };
+    if record.is_live() {
+        turn.run();
+    }
+    turn.waiting.extend(seen.failures.iter().cloned());
+    let changed = turn.record != *record;
+    Step {
+        effects: if changed { Vec::new() } else { turn.effects },
+        record: changed.then_some(turn.record),
+        waiting: turn.waiting,
+        progress: turn.progress,
+    }
+}
+
+fn progress(record: &Record, seen: &Observation) -> Progress {
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let here = seen.leaving.iter().filter(|leaving| !leaving.terminating).count();
+    Progress {
+        to_move: count(record.moves().len()),
+        reserved: 0,
+        evicted: count(record.moves().len().saturating_sub(here)),
+        landed: seen.owners.iter().map(|owner| owner.landed).sum(),
+    }
+}
+
+/// One step being decided.
+struct Turn<'a> {
+    record: Record,
+    request: &'a Request,
+    seen: &'a Observation,
+    now: Timestamp,
+    effects: Vec<Effect>,
+    waiting: Vec<Notice>,
+    progress: Progress,
+}
+
+impl Turn<'_> {
+    fn run(&mut self) {
+        if !self.seen.synced {
+            return self.wait(Code::NotReady, "the agent's cache", "the agent is still reading the cluster");
+        }
+        if self.record.ending.is_some() {
+            return self.wind_down();
+        }
+        let phase = self.record.phase();
+        let removing = phase == Phase::Removing && self.then() == Then::Delete;
+        if self.seen.node == NodeSeen::Gone && phase != Phase::RollingBack && !removing {
+            return self.lose_node();
+        }
+        match phase {
+            Phase::Queued => self.queued(),
+            Phase::Surging => self.surging(),
+            Phase::Draining => self.draining(),
+            Phase::Settling => self.settling(),
+            Phase::Removing => self.removing(),
+            Phase::RollingBack => self.rolling_back(),
+            _ => {}
+        }
+    }
+
+    fn queued(&mut self) {
+        if self.request.cancel.is_some() {
+            self.record.conclude(None, "cancelled before anything was touched");
+            return self.finish(Phase::Cancelled);
+        }
+        if self.request.paused {
+            return self.wait_paused();
+        }
+        match &self.seen.slot {
+            Slot::Free => self.record.enter(Phase::Surging, self.now),
+            Slot::Wait(notice) => self.waiting.push(notice.clone()),
+            Slot::Closed(notice) => {
+                self.record.conclude(Some(notice.code), notice.message.clone());
+                self.finish(Phase::Cancelled);
+            }
+        }
+    }
+
+    fn surging(&mut self) {
+        if self.request.cancel.is_some() {
+            self.record.conclude(None, "cancelled before anything was evicted");
+            return self.record.enter(Phase::RollingBack, self.now);
+        }
+        if self.request.paused {
+            return self.wait_paused();
+        }
+        let timeout = self.record.options.surge_timeout_seconds;
+        if self.waited() > seconds(timeout) {
+            return self.give_up(timeout);
+        }
+        if !self.marked() {
+            return self.effects.push(Effect::Mark);
+        }
+        if self.record.surge.is_none() && self.seen.barrier == Barrier::Open {
+            return self.effects.push(Effect::List);
+        }
+        if !self.take_in_verdicts() {
+            return;
+        }
+        if let Some(blocker) = self.seen.verdicts.blockers.first() {
+            let more = match self.seen.verdicts.blockers.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            self.record.conclude(Some(blocker.code), format!("{} {}{more}", blocker.object, blocker.message));
+            self.record.warnings.extend(self.seen.verdicts.blockers.iter().cloned());
+            return self.record.enter(Phase::RollingBack, self.now);
+        }
+        let cover = self.hold_room(|_| true, true);
+        if cover.is_complete() {
+            return self.record.enter(Phase::Draining, self.now);
+        }
+        self.wait_reserving(&cover);
+    }
+
+    /// The room did not come in time: what was waited for becomes the outcome.
+    fn give_up(&mut self, timeout: u64) {
+        let cover = self.hold_room(|_| true, false);
+        self.wait_reserving(&cover);
+        let (code, why) = match (self.seen.failures.first(), self.waiting.first()) {
+            (Some(failure), _) => (failure.code, failure.message.clone()),
+            (None, Some(waiting)) => (waiting.code, waiting.message.clone()),
+            (None, None) => (Code::Reserving, "the node could not be prepared".to_owned()),
+        };
+        self.record.conclude(Some(code), format!("no room within {}: {why}", duration(timeout)));
+        self.record.enter(Phase::RollingBack, self.now);
+    }
+
+    fn draining(&mut self) {
+        if self.request.cancel.is_some() {
+            if self.progress.evicted == 0 {
+                self.record.conclude(None, "cancelled before anything was evicted");
+                return self.record.enter(Phase::RollingBack, self.now);
+            }
+            return self.stop();
+        }
+        if !self.request.paused {
+            if !self.marked() {
+                return self.effects.push(Effect::Mark);
+            }
+            if !self.take_in_verdicts() {
+                return;
+            }
+        }
+        let cover = self.hold_room(|_| true, true);
+        if self.request.paused {
+            return self.wait_paused();
+        }
+        self.waiting.extend(self.seen.verdicts.blockers.iter().cloned());
+        self.evict(&cover);
+        self.wait_replacements();
+        self.wait_shutting_down();
+        if self.is_empty() {
+            self.record.enter(Phase::Settling, self.now);
+        }
+    }
+
+    fn settling(&mut self) {
+        if self.request.cancel.is_some() {
+            return self.stop();
+        }
+        self.hold_room(|_| true, true);
+        if self.request.paused {
+            return self.wait_paused();
+        }
+        if !self.still_empty() {
+            return;
+        }
+        let timeout = self.record.options.settle_timeout_seconds;
+        let late = self.waited() > seconds(timeout);
+        let mut settled = true;
+        for owner in &self.seen.owners {
+            if owner.satisfied || owner.ready >= owner.gone {
+                continue;
+            }
+            let message = format!("{} of {} replacements are Ready", owner.ready, owner.gone);
+            if late {
+                let message = format!("{message} after {}", duration(timeout));
+                self.record.warn(notice(Code::SettleTimedOut, &owner.path, message));
+                continue;
+            }
+            settled = false;
+            self.ask_owner(owner);
+            self.waiting.push(notice(Code::WaitingForReplacement, &owner.path, message));
+        }
+        if settled {
+            self.record.enter(Phase::Removing, self.now);
+        }
+    }
+
+    fn removing(&mut self) {
+        let NodeSeen::Here { marked, deleting, .. } = self.seen.node else {
+            // It was ours to delete, and it is gone.
+            if self.release_all() {
+                self.machine_runs_on();
+                self.record.conclude(None, "drained and deleted");
+                self.finish(Phase::Succeeded);
+            }
+            return;
+        };
+        let then = self.then();
+        if then == Then::Delete && deleting {
+            self.release_all();
+            return self.wait(Code::NodeLeaving, &self.node(), "the node object is being deleted");
+        }
+        // Once our marks are off, Pods may come here again: nothing is left to check.
+        if !marked && then != Then::Delete {
+            return self.succeed(then);
+        }
+        if self.request.cancel.is_some() {
+            return self.stop();
+        }
+        if self.request.paused {
+            return self.wait_paused();
+        }
+        if !self.still_empty() {
+            return;
+        }
+        for pod in &self.seen.arriving {
+            self.waiting.push(notice(
+                Code::ArrivingPod,
+                &format!("Pod {pod}"),
+                format!("the scheduler is about to place it on node {}", self.record.node),
+            ));
+        }
+        if !self.seen.arriving.is_empty() {
+            return;
+        }
+        if self.seen.barrier == Barrier::Open {
+            return self.effects.push(Effect::List);
+        }
+        if then == Then::Delete {
+            if self.release_all() {
+                self.effects.push(Effect::DeleteNode);
+            }
+            return;
+        }
+        self.succeed(then);
+    }
+
+    fn succeed(&mut self, then: Then) {
+        let uncordon = then == Then::Uncordon;
+        if self.clean(uncordon) {
+            let message = if uncordon { "drained and uncordoned" } else { "drained; the node stays, cordoned" };
+            self.record.conclude(None, message);
+            self.finish(Phase::Succeeded);
+        }
+    }
+
+    fn machine_runs_on(&mut self) {
+        let message = "only the Node object was deleted: the machine behind it runs on";
+        self.record.warn(Notice {
+            remedy: "shut the machine down where it came from".to_owned(),
+            ..notice(Code::MachineRunsOn, &self.node(), message)
+        });
+    }
+
+    fn rolling_back(&mut self) {
+        if self.clean(true) {
+            self.finish(Phase::RolledBack);
+        }
+    }
+
+    /// The node is not there any more, or another one has its name.
+    fn lose_node(&mut self) {
+        self.record.conclude(Some(Code::NodeLeaving), "the node was taken away by other hands");
+        if self.record.phase() == Phase::Queued {
+            return self.finish(Phase::Superseded);
+        }
+        self.record.ending = Some(Ending { phase: Phase::Superseded, since: self.now, uncordon: false });
+    }
+
+    /// Cancelled after the first eviction.
+    fn stop(&mut self) {
+        let uncordon = self.request.cancel.is_some_and(|cancel| cancel.uncordon);
+        let cordon = if uncordon { "the cordon was lifted" } else { "the node stays cordoned" };
+        let moved = self.progress.evicted;
+        let pods = if moved == 1 { "Pod" } else { "Pods" };
+        self.record.conclude(None, format!("cancelled after {moved} {pods} had moved; {cordon}"));
+        self.record.ending = Some(Ending { phase: Phase::Stopped, since: self.now, uncordon });
+    }
+
+    /// Waits for the replacements that are on the way, then removes everything of ours.
+    fn wind_down(&mut self) {
+        let Some(ending) = self.record.ending.clone() else { return };
+        let on_the_way = self.seen.needs.iter().any(|need| need.pending.is_some());
+        let timeout = seconds(self.record.options.settle_timeout_seconds);
+        if on_the_way && self.now.duration_since(ending.since) <= timeout {
+            self.hold_room(|need| need.pending.is_some(), true);
+            return self.wait_replacements();
+        }
+        // A person may have changed their mind about the cordon since.
+        let uncordon = ending.uncordon || self.request.cancel.is_some_and(|cancel| cancel.uncordon);
+        if self.clean(uncordon) {
+            self.finish(ending.phase);
+        }
+    }
+
+    /// Removes every trace of ours. Whether there is none left.
+    fn clean(&mut self, uncordon: bool) -> bool {
+        let released = self.release_all();
+        match self.seen.node {
+            NodeSeen::Here { traces: true, .. } => {
+                self.effects.push(Effect::Unmark { uncordon });
+                false
+            }
+            _ => released,
+        }
+    }
+
+    fn finish(&mut self, phase: Phase) {
+        let here = |uid: &str| self.seen.leaving.iter().any(|pod| pod.uid == uid && !pod.terminating);
+        let touched = phase != Phase::RolledBack && phase != Phase::Cancelled;
+        let moves = self.record.moves().iter().filter(|moved| touched && !here(&moved.uid));
+        let moved: Vec<_> = moves.map(|moved| format!("{}/{}", moved.namespace, moved.name)).collect();
+        self.record.moved = moved;
+        self.record.progress = Some(Progress { reserved: 0, ..self.progress });
+        self.record.enter(phase, self.now);
+    }
+
+    /// Whether nothing is left to move off the candidate.
+    fn is_empty(&self) -> bool {
+        let verdicts = &self.seen.verdicts;
+        let known = verdicts.unknown_claims.is_empty() && verdicts.fresh.is_empty() && verdicts.blockers.is_empty();
+        known && self.seen.leaving.is_empty() && self.seen.shutting_down.is_empty()
+    }
+
+    /// Whether the candidate is as empty as it was when Draining ended. If not, goes back there.
+    fn still_empty(&mut self) -> bool {
+        if !self.seen.verdicts.unknown_claims.is_empty() {
+            self.effects.push(Effect::ReadVolumes(self.seen.verdicts.unknown_claims.clone()));
+            return false;
+        }
+        if self.is_empty() {
+            return true;
+        }
+        self.record.enter(Phase::Draining, self.now);
+        false
+    }
+
+    fn marked(&self) -> bool {
+        matches!(self.seen.node, NodeSeen::Here { marked: true, .. })
+    }
+
+    fn then(&self) -> Then {
+        provider::then(&self.record.options, self.record.provider)
+    }
+
+    fn reserves(&self) -> bool {
+        self.record.options.surge != SurgeMode::None
+    }
+
+    /// How long this phase has waited; a pause starts it over.
+    fn waited(&self) -> SignedDuration {
+        let since = self.record.phase_since().max(self.request.resumed_at.unwrap_or(Timestamp::MIN));
+        self.now.duration_since(since)
+    }
+
+    fn node(&self) -> String {
+        format!("Node {}", self.record.node)
+    }
+
+    fn wait(&mut self, code: Code, object: &str, message: impl Into<String>) {
+        self.waiting.push(notice(code, object, message));
+    }
+
+    fn wait_paused(&mut self) {
+        let remedy = format!("kubectl rotate resume {}", self.record.id);
+        let object = format!("Rotation {}", self.record.id);
+        self.waiting.push(Notice { remedy, ..notice(Code::Paused, &object, "paused: nothing goes forward") });
+    }
+
+    fn wait_replacements(&mut self) {
+        for owner in self.seen.owners.iter().filter(|owner| owner.pending > 0) {
+            self.ask_owner(owner);
+            let replacements = if owner.pending == 1 { "replacement is" } else { "replacements are" };
+            let message = format!("{} {replacements} not running yet", owner.pending);
+            self.waiting.push(notice(Code::WaitingForReplacement, &owner.path, message));
+        }
+    }
+
+    fn wait_shutting_down(&mut self) {
+        let leaving = self.seen.leaving.iter().filter(|pod| pod.terminating);
+        let leaving = leaving.map(|pod| format!("{}/{}", pod.namespace, pod.name));
+        let pods: Vec<_> = leaving.chain(self.seen.shutting_down.iter().cloned()).collect();
+        match pods.as_slice() {
+            [] => {}
+            [pod] => self.wait(Code::Terminating, &format!("Pod {pod}"), "it is shutting down"),
+            [pod, rest @ ..] => {
+                let message = format!("it and {} more Pods are shutting down", rest.len());
+                self.wait(Code::Terminating, &format!("Pod {pod}"), message);
+            }
+        }
+    }
+
+    fn ask_owner(&mut self, owner: &OwnerSeen) {
+        if let Some((namespace, owner)) = &owner.ask {
+            self.effects.push(Effect::ReadOwner { namespace: namespace.clone(), owner: owner.clone() });
+        }
+    }
+
+    fn placeholder(&self, name: &str) -> String {
+        format!("Pod {}/{name}", names::ROOM_NAMESPACE)
+    }
+}
+
+fn notice(code: Code, object: &str, message: impl Into<String>) -> Notice {
+    Notice { code, object: object.to_owned(), message: message.into(), remedy: String::new() }
+}
+
+fn seconds(seconds: u64) -> SignedDuration {
+    SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+/// As kubectl writes durations: `45s`, `2m10s`, `1h5m`.
+fn duration(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, 0) => format!("{minutes}m"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, 0, _) => format!("{hours}h"),
+        (hours, minutes, _) => format!("{hours}h{minutes}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

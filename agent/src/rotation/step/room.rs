@@ -1,0 +1,160 @@
+//! Holding room: which needs are covered, which placeholders are missing, which are not needed any more.
+
+use std::collections::BTreeSet;
+
+use rotate_shared::{Code, names};
+
+use super::{Turn, notice};
+use crate::rotation::effect::{Effect, Reservation};
+use crate::rotation::observation::{Need, Pending, Room, RoomState};
+use crate::surge::matching;
+
+/// For whom room is held.
+#[derive(Debug)]
+pub(super) struct Cover {
+    /// UIDs of Pods whose room is held.
+    pub(super) covered: BTreeSet<String>,
+    /// How many need it.
+    pub(super) needs: usize,
+    /// `namespace/name` of Pods that left and whose replacements have no room.
+    pub(super) exposed: Vec<String>,
+}
+
+impl Cover {
+    pub(super) fn is_complete(&self) -> bool {
+        self.covered.len() == self.needs
+    }
+}
+
+impl Turn<'_> {
+    /// Creates the placeholders that are missing (if `create`), deletes those that nobody needs, and tells who is
+    /// covered. Several needs are never covered by the same placeholder, so that all that are covered may be evicted at
+    /// once.
+    pub(super) fn hold_room(&mut self, wanted: impl Fn(&Need) -> bool, create: bool) -> Cover {
+        // Replacements that are on the way come first: they win the placeholders over Pods that still run.
+        let mut needs: Vec<&Need> = self.seen.needs.iter().filter(|need| wanted(need)).collect();
+        needs.sort_by_key(|need| need.pending.is_none());
+        let room = &self.seen.room;
+        let held: Vec<&Room> = room.iter().filter(|room| matches!(room.state, RoomState::Held { .. })).collect();
+        let serving =
+            matching::maximum(needs.len(), held.len(), |need, room| needs[need].serves.contains(&held[room].uid));
+
+        let mut cover = Cover { covered: BTreeSet::new(), needs: needs.len(), exposed: Vec::new() };
+        let mut kept: BTreeSet<&str> = BTreeSet::new();
+        let mut missing = Vec::new();
+        for (need, serving) in needs.iter().zip(serving) {
+            if let Some(serving) = serving.map(|index| held[index]) {
+                kept.insert(&serving.uid);
+                if waits_for_release(need) {
+                    self.release(serving);
+                } else {
+                    cover.covered.insert(need.uid.clone());
+                    continue;
+                }
+            } else if need.pending.as_ref().is_some_and(|pending| pending.nominated) {
+                // The scheduler has made the room and holds it.
+                cover.covered.insert(need.uid.clone());
+                continue;
+            } else if !waits_for_release(need) {
+                missing.push(*need);
+            }
+            if need.pending.is_some() {
+                cover.exposed.push(need.path.clone());
+            }
+        }
+        let coming: Vec<&Room> =
+            room.iter().filter(|room| matches!(room.state, RoomState::Coming { .. } | RoomState::Ending)).collect();
+        let serving = matching::maximum(missing.len(), coming.len(), |need, room| {
+            missing[need].coming.contains(&coming[room].uid)
+        });
+        for (need, serving) in missing.iter().zip(serving) {
+            match serving {
+                Some(index) => {
+                    kept.insert(&coming[index].uid);
+                }
+                None if create => self.reserve(need),
+                None => {}
+            }
+        }
+        for room in room {
+            if room.state != RoomState::Ending && !kept.contains(&*room.uid) {
+                self.release(room);
+            }
+        }
+        self.progress.reserved = u32::try_from(cover.covered.len()).unwrap_or(u32::MAX);
+        cover
+    }
+
+    fn reserve(&mut self, need: &Need) {
+        if need.not_before.is_some_and(|time| time > self.now) {
+            return;
+        }
+        let Some(class) = self.record.class(&need.class) else { return };
+        self.effects.push(Effect::Reserve(Reservation {
+            name: names::placeholder_name(&self.record.id, &need.uid, need.attempt),
+            pod_uid: need.uid.clone(),
+            class: class.clone(),
+        }));
+    }
+
+    fn release(&mut self, room: &Room) {
+        self.effects.push(Effect::Release { name: room.name.clone(), uid: room.uid.clone() });
+    }
+
+    /// Deletes every placeholder. Whether there is none left.
+    pub(super) fn release_all(&mut self) -> bool {
+        for room in self.seen.room.iter().filter(|room| room.state != RoomState::Ending) {
+            self.release(room);
+        }
+        self.seen.room.is_empty() && !self.seen.reserving
+    }
+
+    /// Says what keeps the room from being held.
+    pub(super) fn wait_reserving(&mut self, cover: &Cover) {
+        let (covered, needs) = (cover.covered.len(), cover.needs);
+        if covered == needs {
+            return;
+        }
+        let mut message = format!("{covered} of {needs} placeholders are running");
+        let why = self.seen.room.iter().find_map(|room| match &room.state {
+            RoomState::Coming { message: Some(message) } => Some((room, message.clone())),
+            RoomState::Held { node, misfit: Some(misfit) } => {
+                Some((room, format!("it runs on node {node}, where its Pod would not: {misfit}")))
+            }
+            RoomState::Lost { why } => Some((room, why.clone())),
+            _ => None,
+        });
+        let object = match why {
+            Some((room, why)) => {
+                message = format!("{message}; {}: {why}", room.name);
+                self.placeholder(&room.name)
+            }
+            None => self.node(),
+        };
+        self.waiting.push(notice(Code::Reserving, &object, message));
+    }
+
+    /// Says that room was lost and is being reserved anew.
+    pub(super) fn wait_re_reserving(&mut self, cover: &Cover) {
+        let missing = cover.needs - cover.covered.len();
+        if missing == 0 {
+            return;
+        }
+        let mut message = format!("re-reserving {missing} of {}", cover.needs);
+        if let Some(pod) = cover.exposed.first() {
+            message = format!("{message}; the replacement of {pod} has no room held");
+        }
+        let scheduler = self.seen.room.iter().find_map(|room| match &room.state {
+            RoomState::Coming { message: Some(message) } => Some(format!("; {}: {message}", room.name)),
+            _ => None,
+        });
+        message.push_str(&scheduler.unwrap_or_default());
+        let node = self.node();
+        self.waiting.push(notice(Code::ReReserving, &node, message));
+    }
+}
+
+/// Whether a replacement exists that will never take a placeholder's room by itself.
+fn waits_for_release(need: &Need) -> bool {
+    matches!(&need.pending, Some(Pending { pod: Some(_), cannot_preempt: true, nominated: false, .. }))
+}
