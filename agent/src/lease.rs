@@ -1,1 +1,283 @@
-//! Leader election on a Lease.
+//! Leader election on a Lease: one agent acts, the others watch.
+//!
+//! The Lease's resourceVersion is the lock: of two agents that want it at once, one's patch is refused. Whether a holder
+//! is alive is judged by what changes here, never by another clock: a Lease that has not changed for as long as it is
+//! valid has lost its holder.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+
+/// How an election is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// How long a Lease that nobody renews is respected. Default 15 s.
+    pub lease: Duration,
+    /// How long a holder acts without having renewed. Less than `lease` by more than a call may take. Default 10 s.
+    pub renew_within: Duration,
+    /// How often a holder renews, and the others look. Default 2 s.
+    pub every: Duration,
+    /// How long a new holder waits before it acts: as long as the last call of its predecessor may take. Default 5 s.
+    pub wait: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            renew_within: Duration::from_secs(10),
+            every: Duration::from_secs(2),
+            wait: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A time of leadership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Rises with every term of this process.
+    pub number: u64,
+    /// Not to act before: the predecessor's last call may still be on its way.
+    pub acts_from: Timestamp,
+}
+
+/// Why the Lease cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} Lease {name}: {source}")]
+pub struct LeaseError {
+    doing: &'static str,
+    name: String,
+    #[source]
+    source: kube::Error,
+}
+
+/// Takes part in an election. One task runs it; [`Election::subscribe`] tells the others.
+pub struct Election {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    times: Times,
+    clock: Clock,
+    term: watch::Sender<Option<Term>>,
+    holder: watch::Sender<Option<String>>,
+    terms: u64,
+    seen: Option<Seen>,
+    renewed_at: Option<Timestamp>,
+}
+
+// kube's client has no `Debug`.
+impl std::fmt::Debug for Election {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Election").field("name", &self.name).field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// The Lease as last seen, and when it was seen to change by this clock.
+#[derive(Clone, Debug)]
+struct Seen {
+    version: String,
+    at: Timestamp,
+}
+
+/// What to do about the Lease as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    /// It is ours.
+    Renew,
+    /// Its holder gave it up: it can be taken without waiting for anybody.
+    TakeFree,
+    /// Its holder has gone silent.
+    TakeOver,
+    /// Somebody else holds it.
+    Leave,
+}
+
+// === impl Election ===
+
+impl Election {
+    /// An election for the Lease of this name. `identity` must be this process's own.
+    #[must_use]
+    pub fn new(client: kube::Client, namespace: &str, name: &str, identity: &str, times: Times, clock: Clock) -> Self {
+        Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            times,
+            clock,
+            term: watch::Sender::new(None),
+            holder: watch::Sender::new(None),
+            terms: 0,
+            seen: None,
+            renewed_at: None,
+        }
+    }
+
+    /// The present term of leadership; `None` while somebody else leads.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Option<Term>> {
+        self.term.subscribe()
+    }
+
+    /// Who holds the Lease, as last seen.
+    #[must_use]
+    pub fn holder(&self) -> watch::Receiver<Option<String>> {
+        self.holder.subscribe()
+    }
+
+    /// Takes part for as long as it is polled.
+    pub async fn run(mut self) {
+        loop {
+            if let Err(error) = self.attempt().await {
+                tracing::warn!(error = %error, "the election goes on");
+            }
+            self.clock.sleep(self.times.every).await;
+        }
+    }
+
+    /// Reads the Lease once and takes or renews it where possible. Whether this process leads afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The API server did not answer as expected. A lost race is not an error.
+    pub async fn attempt(&mut self) -> Result<bool, LeaseError> {
+        // Judged from before the call: how long an answer takes must not lengthen the term.
+        let began = self.clock.now();
+        let call = tokio::time::timeout(self.times.wait, self.call(began));
+        let result = call.await.unwrap_or(Ok(()));
+        let now = self.clock.now();
+        let alive = self.renewed_at.is_some_and(|at| now.duration_since(at) < signed(self.times.renew_within));
+        if !alive {
+            self.step_down();
+        }
+        result.map(|()| alive)
+    }
+
+    async fn call(&mut self, began: Timestamp) -> Result<(), LeaseError> {
+        let lease = match self.api.get_opt(&self.name).await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return self.create(began).await,
+            Err(source) => return Err(self.error("read", source)),
+        };
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        if self.seen.as_ref().is_none_or(|seen| seen.version != version) {
+            self.seen = Some(Seen { version: version.clone(), at: began });
+        }
+        let spec = lease.spec.unwrap_or_default();
+        let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
+        let valid = spec.lease_duration_seconds.unwrap_or(0).max(0);
+        let next = self.judge(holder.as_deref(), SignedDuration::from_secs(valid.into()), began);
+        self.holder.send_if_modified(|known| {
+            let changed = *known != holder;
+            known.clone_from(&holder);
+            changed
+        });
+        if next == Move::Leave {
+            self.renewed_at = None;
+            return Ok(());
+        }
+        let taking = next != Move::Renew;
+        let mut patch = json!({
+            "metadata": { "resourceVersion": version },
+            "spec": {
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": self.times.lease.as_secs(),
+                "renewTime": MicroTime(began),
+            },
+        });
+        if taking {
+            patch["spec"]["acquireTime"] = json!(MicroTime(began));
+            patch["spec"]["leaseTransitions"] = json!(spec.lease_transitions.unwrap_or(0) + 1);
+        }
+        match self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(lease) => {
+                self.won(lease, began, next);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(source) => Err(self.error("write", source)),
+        }
+    }
+
+    fn judge(&self, holder: Option<&str>, valid: SignedDuration, now: Timestamp) -> Move {
+        let silent = self.seen.as_ref().is_some_and(|seen| now.duration_since(seen.at) > valid);
+        match holder {
+            None => Move::TakeFree,
+            // After a restart under the same name the term is a new one, and nobody else can have acted since.
+            Some(holder) if holder == self.identity => Move::Renew,
+            Some(_) if silent => Move::TakeOver,
+            Some(_) => Move::Leave,
+        }
+    }
+
+    async fn create(&mut self, began: Timestamp) -> Result<(), LeaseError> {
+        let mut lease = Lease::default();
+        lease.metadata.name = Some(self.name.clone());
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some(self.identity.clone());
+        spec.lease_duration_seconds = i32::try_from(self.times.lease.as_secs()).ok();
+        spec.acquire_time = Some(MicroTime(began));
+        spec.renew_time = Some(MicroTime(began));
+        match self.api.create(&PostParams::default(), &lease).await {
+            Ok(lease) => {
+                self.won(lease, began, Move::TakeFree);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(source) => Err(self.error("create", source)),
+        }
+    }
+
+    /// The Lease is ours from the moment the call began.
+    fn won(&mut self, lease: Lease, began: Timestamp, how: Move) {
+        self.seen = Some(Seen { version: lease.metadata.resource_version.unwrap_or_default(), at: began });
+        self.renewed_at = Some(began);
+        self.holder.send_replace(Some(self.identity.clone()));
+        if self.term.borrow().is_some() {
+            return;
+        }
+        self.terms += 1;
+        let wait = if how == Move::TakeOver { signed(self.times.wait) } else { SignedDuration::ZERO };
+        let acts_from = self.clock.now().saturating_add(wait).unwrap_or(Timestamp::MAX);
+        tracing::info!(identity = self.identity, "leading");
+        self.term.send_replace(Some(Term { number: self.terms, acts_from }));
+    }
+
+    fn step_down(&mut self) {
+        self.renewed_at = None;
+        if self.term.send_replace(None).is_some() {
+            tracing::warn!(identity = self.identity, "no longer leading");
+        }
+    }
+
+    /// Gives the Lease up, so that the next holder need not wait.
+    ///
+    /// # Errors
+    ///
+    /// The API server did not answer as expected.
+    pub async fn release(&mut self) -> Result<(), LeaseError> {
+        let held = self.term.borrow().is_some();
+        self.step_down();
+        let Some(seen) = self.seen.as_ref().filter(|_| held) else { return Ok(()) };
+        let patch = json!({ "metadata": { "resourceVersion": seen.version }, "spec": { "holderIdentity": "" } });
+        match self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(source) => Err(self.error("release", source)),
+        }
+    }
+
+    fn error(&self, doing: &'static str, source: kube::Error) -> LeaseError {
+        LeaseError { doing, name: self.name.clone(), source }
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}

@@ -4,8 +4,17 @@
 //!            ┌────────── store (ConfigMaps) ◀── people's requests
 //!            ▼
 //! cache ─▶ observe ─▶ step ─▶ record written first, then execute ─▶ API server
-//!            ▲ Memory: what calls answered, until the cache shows it
+//!            ▲                                                 │
+//!            └─ Memory: what calls answered, until the cache shows it
 //! ```
+
+mod engine;
+mod execute;
+mod memory;
+mod observe;
+mod progress;
+mod recover;
+mod slots;
 
 pub mod effect;
 pub mod observation;
@@ -13,3 +22,5 @@ pub mod record;
 pub mod step;
 pub mod store;
 pub mod views;
+
+pub use engine::{Engine, EngineConfig};

@@ -28,7 +28,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 pub use self::health::{FeedHealth, Health};
-pub use self::lookup::{list_node_pods, volumes};
+pub use self::lookup::{claims, list_node_pods, volumes};
 
 use self::json::JsonFeed;
 use self::reflect::reflect;

@@ -162,6 +162,8 @@ pub struct Budget {
 /// An owner of Pods to move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnerSeen {
+    /// Its UID.
+    pub uid: String,
     /// `Kind namespace/name`.
     pub path: String,
     /// Its Pods that left the candidate or are on the way out and that it replaces.

@@ -189,9 +189,7 @@ impl Turn<'_> {
             if !self.marked() {
                 return self.effects.push(Effect::Mark);
             }
-            if !self.take_in_verdicts() {
-                return;
-            }
+            self.take_in_verdicts();
         }
         let cover = self.hold_room(|_| true, true);
         if self.request.paused {

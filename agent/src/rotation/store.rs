@@ -66,6 +66,9 @@ pub enum StoreError {
     /// Somebody wrote it since it was read.
     #[error("write rotation {0}: it was changed meanwhile")]
     Conflict(String),
+    /// The API server was silent.
+    #[error("write rotation {0}: no answer in time")]
+    TimedOut(String),
     /// Another version of us, or a person, wrote something that we do not understand.
     #[error("read {object}: {message}")]
     Malformed {

@@ -49,22 +49,29 @@ pub async fn list_node_pods(client: &Client, node: &str) -> Result<Vec<Pod>, Fee
 ///
 /// A claim or a volume cannot be read.
 pub async fn volumes(client: &Client, pods: &[Pod]) -> Result<Volumes, FeedError> {
-    let feed = JsonFeed::new(client.clone());
-    let keys: BTreeSet<ClaimKey> = pods
+    let keys = pods
         .iter()
         .flat_map(|pod| pod.claims.iter().map(|claim| (Box::from(&*pod.namespace), claim.clone())))
         .collect();
-    let feed = &feed;
-    let found: Vec<(ClaimKey, Option<Claim>)> = stream::iter(keys)
+    let found = claims(client, keys).await?;
+    Ok(Volumes { claims: found.into_iter().filter_map(|(key, claim)| Some((key, claim?))).collect() })
+}
+
+/// Reads these claims, and the volumes that they are bound to. `None`: there is no such claim, or no such volume.
+///
+/// # Errors
+///
+/// A claim or a volume cannot be read.
+pub async fn claims(client: &Client, keys: BTreeSet<ClaimKey>) -> Result<Vec<(ClaimKey, Option<Claim>)>, FeedError> {
+    let feed = &JsonFeed::new(client.clone());
+    stream::iter(keys)
         .map(|key| async move {
             let claim = read_claim(feed, &key).await?;
             Ok::<_, FeedError>((key, claim))
         })
         .buffer_unordered(PARALLEL)
         .try_collect()
-        .await?;
-    let claims = found.into_iter().filter_map(|(key, claim)| Some((key, claim?))).collect();
-    Ok(Volumes { claims })
+        .await
 }
 
 async fn read_claim(feed: &JsonFeed, (namespace, name): &ClaimKey) -> Result<Option<Claim>, FeedError> {

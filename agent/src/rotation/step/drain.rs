@@ -71,11 +71,9 @@ impl Turn<'_> {
             self.waiting.extend(pod.blocked.iter().cloned());
             return true;
         }
-        if !self.record.options.disable_eviction {
-            if let Some(notice) = &pod.several_budgets {
-                self.waiting.push(notice.clone());
-                return true;
-            }
+        if let Some(notice) = pod.several_budgets.as_ref().filter(|_| !self.record.options.disable_eviction) {
+            self.waiting.push(notice.clone());
+            return true;
         }
         if let Some(refused) = pod.refused.as_ref().filter(|refused| refused.until > self.now) {
             self.show_once(refused.notice.clone(), shown);

@@ -1,0 +1,365 @@
+//! The loop: observe, step, write the record, carry effects out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rotate_shared::plan::Notice;
+use rotate_shared::rotation::{Progress, Waiting};
+use rotate_shared::{Code, Phase};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::effect::Effect;
+use super::execute::{Done, ExecuteError, Executor, Subject};
+use super::memory::Memory;
+use super::observation::Slot;
+use super::observe::observe;
+use super::record::Record;
+use super::recover::{self, Leftovers};
+use super::slots::slots;
+use super::step::step;
+use super::store::{Entry, Records, Store, StoreError};
+use super::views::Views;
+use crate::cache::Cache;
+use crate::clock::Clock;
+use crate::lease::Term;
+
+/// Changes within this time are looked at together.
+const COALESCE: Duration = Duration::from_millis(20);
+/// Timeouts and backoffs are looked at this often.
+const TICK: Duration = Duration::from_secs(1);
+/// How soon the same effect may be asked for again after it succeeded: the cache needs a moment.
+const SETTLE: SignedDuration = SignedDuration::from_millis(250);
+/// How often leftovers are looked for.
+const RECOVER_EVERY: SignedDuration = SignedDuration::from_mins(5);
+
+/// How the engine is set up.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The image of placeholders.
+    pub placeholder_image: String,
+    /// How many nodes may be in work at once.
+    pub max_concurrent: u32,
+    /// How many finished rotations are kept.
+    pub history_limit: usize,
+    /// How long one call may take: at most a third of the lease, so that a deposed leader's last call has ended before
+    /// the next leader acts.
+    pub effect_timeout: Duration,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            placeholder_image: "registry.k8s.io/pause:3.10".to_owned(),
+            max_concurrent: 1,
+            history_limit: 50,
+            effect_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The rotation engine. One task runs it and owns all of its state; dropping that task is the kill.
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    executor: Executor,
+    cache: Cache,
+    store: Store,
+    views: Views,
+    lease: watch::Receiver<Option<Term>>,
+    clock: Clock,
+    memories: BTreeMap<String, Memory>,
+    waits: BTreeMap<String, Vec<Waiting>>,
+    tasks: JoinSet<Ended>,
+    /// Keys of tasks that are on their way.
+    busy: BTreeSet<String>,
+    /// Keys of effects that succeeded a moment ago.
+    rested: BTreeMap<String, Timestamp>,
+    term: Option<u64>,
+    recovered_at: Option<Timestamp>,
+}
+
+/// A task's result.
+#[derive(Debug)]
+enum Ended {
+    Effect { rotation: String, node: String, effect: Effect, result: Result<Done, ExecuteError> },
+    Saved { rotation: String, result: Result<Entry, StoreError> },
+    Pruned { key: String, result: Result<(), StoreError> },
+    Recovered(Result<usize, StoreError>),
+}
+
+// === impl Engine ===
+
+impl Engine {
+    /// An engine that acts while `lease` shows a term. [`Store::run`] and the cache's feed must be running.
+    #[must_use]
+    pub fn new(
+        config: EngineConfig,
+        client: kube::Client,
+        cache: Cache,
+        store: Store,
+        views: Views,
+        lease: watch::Receiver<Option<Term>>,
+        clock: Clock,
+    ) -> Self {
+        let (image, timeout) = (config.placeholder_image.clone(), config.effect_timeout);
+        Self {
+            executor: Executor { client, image, timeout },
+            config,
+            cache,
+            store,
+            views,
+            lease,
+            clock,
+            memories: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            busy: BTreeSet::new(),
+            rested: BTreeMap::new(),
+            term: None,
+            recovered_at: None,
+        }
+    }
+
+    /// Runs for as long as it is polled.
+    pub async fn run(mut self) {
+        let mut cache = self.cache.subscribe();
+        let mut records = self.store.subscribe();
+        let mut lease = self.lease.clone();
+        loop {
+            self.pass();
+            let clock = self.clock;
+            tokio::select! {
+                changed = cache.changed() => changed.expect("the engine holds the cache itself"),
+                changed = records.changed() => changed.expect("the engine holds the store itself"),
+                // An election that has ended leaves the last word standing.
+                Ok(()) = lease.changed() => {}
+                Some(ended) = self.tasks.join_next() => self.absorb(ended),
+                () = clock.sleep(TICK) => {}
+            }
+            clock.sleep(COALESCE).await;
+            while let Some(ended) = self.tasks.try_join_next() {
+                self.absorb(ended);
+            }
+            cache.mark_unchanged();
+            records.mark_unchanged();
+        }
+    }
+
+    /// Looks at everything once.
+    fn pass(&mut self) {
+        let Some(records) = self.store.subscribe().borrow().clone() else { return };
+        let now = self.clock.now();
+        if self.leads(now) {
+            self.lead(&records, now);
+        } else {
+            let shown =
+                records.values().map(|entry| entry.record.view(&entry.request, Progress::default(), Vec::new()));
+            self.views.publish(shown);
+        }
+    }
+
+    /// Whether this agent may act. On the loss of the lease everything that is on its way is dropped.
+    fn leads(&mut self, now: Timestamp) -> bool {
+        let term = *self.lease.borrow();
+        let number = term.map(|term| term.number);
+        if self.term != number {
+            self.tasks.abort_all();
+            // An aborted task may still have ended; what it says belongs to another term.
+            self.tasks.detach_all();
+            self.busy.clear();
+            self.rested.clear();
+            self.memories.clear();
+            self.waits.clear();
+            self.recovered_at = None;
+            self.term = number;
+        }
+        term.is_some_and(|term| term.acts_from <= now)
+    }
+
+    fn lead(&mut self, records: &Records, now: Timestamp) {
+        self.rested.retain(|_, until| *until > now);
+        self.memories.retain(|id, _| records.get(id).is_some_and(|entry| entry.record.is_live()));
+        self.waits.retain(|id, _| records.contains_key(id));
+        let pairs = records.values().map(|entry| (&entry.record, &entry.request));
+        let mut slots = slots(pairs, self.config.max_concurrent);
+        let mut views = Vec::with_capacity(records.len());
+        for entry in records.values() {
+            let (progress, waiting) = if entry.record.is_live() {
+                let slot = slots.remove(&entry.record.id).unwrap_or_default();
+                self.advance(entry, slot, now)
+            } else {
+                (Progress::default(), Vec::new())
+            };
+            views.push(entry.record.view(&entry.request, progress, waiting));
+        }
+        self.views.publish(views);
+        self.prune(records);
+        self.recover(now);
+    }
+
+    /// One step of one rotation.
+    fn advance(&mut self, entry: &Arc<Entry>, slot: Slot, now: Timestamp) -> (Progress, Vec<Waiting>) {
+        let record = &entry.record;
+        let memory = self.memories.entry(record.id.clone()).or_default();
+        let taken = {
+            let state = self.cache.read();
+            memory.refresh(record, &state, now);
+            memory.note_missing(entry, &state, now);
+            memory.note_budgets(entry, &state, now);
+            let seen = observe(entry, &state, memory, slot, now);
+            step(record, &entry.request, &seen, now)
+        };
+        let saving = format!("save/{}", record.id);
+        if !self.busy.contains(&saving) {
+            if let Some(next) = taken.record {
+                self.save(saving, Arc::clone(entry), next);
+            }
+            for effect in taken.effects {
+                self.start(record, effect, now);
+            }
+        }
+        (taken.progress, self.dated(&record.id, taken.waiting, now))
+    }
+
+    fn save(&mut self, key: String, entry: Arc<Entry>, next: Record) {
+        let rotation = next.id.clone();
+        if next.phase() != entry.record.phase() {
+            tracing::info!(rotation, node = next.node, from = %entry.record.phase(), to = %next.phase(), "phase");
+        }
+        let (store, timeout) = (self.store.clone(), self.config.effect_timeout);
+        self.busy.insert(key);
+        self.tasks.spawn(async move {
+            let saved = tokio::time::timeout(timeout, store.save(&entry, &next)).await;
+            let result = saved.unwrap_or_else(|_| Err(StoreError::TimedOut(rotation.clone())));
+            Ended::Saved { rotation, result }
+        });
+    }
+
+    fn start(&mut self, record: &Record, effect: Effect, now: Timestamp) {
+        let key = format!("{}/{}", record.id, effect.key());
+        let Some(memory) = self.memories.get_mut(&record.id) else { return };
+        let failing = memory.failures.get(&effect.key()).is_some_and(|failure| failure.until > now);
+        if self.busy.contains(&key) || self.rested.contains_key(&key) || failing {
+            return;
+        }
+        memory.begin(&effect, &self.cache.read(), now);
+        tracing::debug!(rotation = record.id, "{}", effect.describe(&record.node));
+        self.busy.insert(key);
+        let (executor, subject) = (self.executor.clone(), Subject::of(record));
+        self.tasks.spawn(async move {
+            let result = executor.execute(&subject, &effect).await;
+            Ended::Effect { rotation: subject.rotation, node: subject.node, effect, result }
+        });
+    }
+
+    fn absorb(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+        let now = self.clock.now();
+        match ended {
+            Ok(Ended::Effect { rotation, node, effect, result }) => {
+                let key = format!("{rotation}/{}", effect.key());
+                self.busy.remove(&key);
+                if result.is_ok() {
+                    self.rested.insert(key, now + SETTLE);
+                }
+                if let Some(memory) = self.memories.get_mut(&rotation) {
+                    memory.end(&node, &effect, result, &self.cache.read(), now);
+                }
+            }
+            Ok(Ended::Saved { rotation, result }) => {
+                self.busy.remove(&format!("save/{rotation}"));
+                match result {
+                    Ok(_) => {}
+                    // The watch brings what was written instead.
+                    Err(StoreError::Conflict(_)) => tracing::debug!(rotation, "the record was changed meanwhile"),
+                    Err(error) => tracing::warn!(rotation, error = %error, "failed to write the record"),
+                }
+            }
+            Ok(Ended::Pruned { key, result }) => {
+                self.busy.remove(&key);
+                if let Err(error) = result {
+                    tracing::warn!(error = %error, "failed to delete an old record");
+                }
+            }
+            Ok(Ended::Recovered(result)) => {
+                self.busy.remove(RECOVER);
+                match result {
+                    Ok(0) => {}
+                    Ok(count) => tracing::info!(count, "removed what no live rotation owns"),
+                    Err(error) => tracing::warn!(error = %error, "failed to look for leftovers"),
+                }
+            }
+            Err(error) if error.is_panic() => {
+                tracing::error!(error = %error, "a call of the engine panicked");
+                // Which one is not known: all of them are asked for again.
+                self.busy.clear();
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Waits with the time since when each has been the case.
+    fn dated(&mut self, id: &str, notices: Vec<Notice>, now: Timestamp) -> Vec<Waiting> {
+        let before = self.waits.remove(id).unwrap_or_default();
+        let since = |code: Code, object: &str| {
+            let known = before.iter().find(|waiting| waiting.code == code && waiting.object == object);
+            known.map_or(now, |waiting| waiting.since)
+        };
+        let waiting: Vec<_> = notices
+            .into_iter()
+            .map(|Notice { code, object, message, remedy }| Waiting {
+                since: since(code, &object),
+                code,
+                object,
+                message,
+                remedy,
+            })
+            .collect();
+        self.waits.insert(id.to_owned(), waiting.clone());
+        waiting
+    }
+
+    /// Deletes the oldest finished records beyond the limit.
+    fn prune(&mut self, records: &Records) {
+        let mut finished: Vec<_> = records.values().filter(|entry| !entry.record.is_live()).collect();
+        if finished.len() <= self.config.history_limit {
+            return;
+        }
+        finished.sort_by_key(|entry| std::cmp::Reverse((entry.record.phase_since(), entry.record.attempt)));
+        for entry in finished.split_off(self.config.history_limit) {
+            let key = format!("prune/{}", entry.record.id);
+            if self.busy.insert(key.clone()) {
+                let (store, entry, timeout) = (self.store.clone(), Arc::clone(entry), self.config.effect_timeout);
+                self.tasks.spawn(async move {
+                    let pruned = tokio::time::timeout(timeout, store.delete(&entry)).await;
+                    Ended::Pruned {
+                        key,
+                        result: pruned.unwrap_or_else(|_| Err(StoreError::TimedOut(entry.record.id.clone()))),
+                    }
+                });
+            }
+        }
+    }
+
+    /// Looks for what no live rotation owns, at the start of a term and every few minutes.
+    fn recover(&mut self, now: Timestamp) {
+        let due = self.recovered_at.is_none_or(|at| now.duration_since(at) >= RECOVER_EVERY);
+        if !due || self.busy.contains(RECOVER) {
+            return;
+        }
+        let Some(leftovers) = Leftovers::in_cache(&self.cache.read()) else { return };
+        self.recovered_at = Some(now);
+        self.busy.insert(RECOVER.to_owned());
+        let (executor, store) = (self.executor.clone(), self.store.clone());
+        self.tasks.spawn(async move { Ended::Recovered(recover::recover(&executor, &store, leftovers).await) });
+    }
+}
+
+const RECOVER: &str = "recover";
+
+/// Whether a rotation in this phase keeps its cordon for good.
+pub(super) fn keeps_cordon(record: &Record) -> bool {
+    matches!(record.phase(), Phase::Stopped | Phase::Succeeded)
+}

@@ -1,0 +1,421 @@
+//! Carries effects out. Each is one call or a few; what came of it goes into [`Memory`].
+
+mod marks;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::Request;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod as ApiPod;
+use kube::Client;
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use rotate_shared::plan::Notice;
+use rotate_shared::{Code, names};
+use serde_json::Value;
+
+use super::effect::{Effect, Reservation};
+use super::memory::{Created, Evicting, Failure, Memory};
+use super::observation::Refused;
+use super::progress;
+use super::record::Record;
+use crate::cache::decode::{self, DecodeError, Workload};
+use crate::cache::feed::{self, FeedError};
+use crate::cache::volumes::{Claim, ClaimKey};
+use crate::cache::{Owner, Resources, State};
+use crate::drain::evict::{self, Answer, EvictError, Eviction};
+use crate::surge::placeholder::{self, Placeholder};
+
+/// What effects are carried out with.
+#[derive(Clone)]
+pub(super) struct Executor {
+    pub(super) client: Client,
+    /// The image of placeholders.
+    pub(super) image: String,
+    /// How long one effect may take.
+    pub(super) timeout: Duration,
+}
+
+// kube's client has no `Debug`.
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor").field("image", &self.image).field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// For which rotation an effect is carried out.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) rotation: String,
+    pub(super) node: String,
+    pub(super) node_uid: String,
+    /// Seconds after which placeholders end by themselves.
+    pub(super) deadline_seconds: i64,
+}
+
+impl Subject {
+    /// A placeholder outlives every wait of its rotation by an hour, so that one that is held for long by a closed
+    /// budget is not lost, and one that we forget ends.
+    pub(super) fn of(record: &Record) -> Self {
+        let waits = record.options.surge_timeout_seconds.saturating_add(record.options.settle_timeout_seconds);
+        Self {
+            rotation: record.id.clone(),
+            node: record.node.clone(),
+            node_uid: record.node_uid.clone(),
+            deadline_seconds: i64::try_from(waits.saturating_add(3600)).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// What came of an effect.
+#[derive(Debug)]
+pub(super) enum Done {
+    Marked(bool),
+    Listed(BTreeSet<String>),
+    Volumes(Vec<(ClaimKey, Claim)>),
+    Owner(Owner, Option<Workload>),
+    Reserved(Reservation, String),
+    /// The name is taken: an earlier placeholder that the cache does not show any more, or not yet.
+    NameTaken(Reservation),
+    Released(String),
+    Answered(Eviction, Answer),
+    NodeDeleted,
+}
+
+/// Why an effect failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExecuteError {
+    #[error("{}", said(.0))]
+    Api(#[from] kube::Error),
+    #[error("{0}")]
+    Evict(#[from] EvictError),
+    #[error("{0}")]
+    Feed(#[from] FeedError),
+    #[error("{0}")]
+    Decode(#[from] DecodeError),
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    #[error("it is not node {0} that the rotation began with")]
+    OtherNode(String),
+    #[error("the request cannot be built: {0}")]
+    Request(#[from] http::Error),
+    #[error("the answer cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// What an API error says to people.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
+        other => other.to_string(),
+    }
+}
+
+impl ExecuteError {
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Api(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+}
+
+// === impl Executor ===
+
+impl Executor {
+    /// Carries an effect out.
+    pub(super) async fn execute(&self, subject: &Subject, effect: &Effect) -> Result<Done, ExecuteError> {
+        let work = self.call(subject, effect);
+        match tokio::time::timeout(self.timeout, work).await {
+            Ok(done) => done,
+            Err(_) => Err(ExecuteError::TimedOut(self.timeout)),
+        }
+    }
+
+    async fn call(&self, subject: &Subject, effect: &Effect) -> Result<Done, ExecuteError> {
+        match effect {
+            Effect::Mark => {
+                self.patch_node(subject, |node| marks::put(node, &subject.rotation)).await?;
+                Ok(Done::Marked(true))
+            }
+            Effect::Unmark { uncordon } => {
+                self.patch_node(subject, |node| marks::take_off(node, &subject.rotation, *uncordon)).await?;
+                Ok(Done::Marked(false))
+            }
+            Effect::List => {
+                let pods = feed::list_node_pods(&self.client, &subject.node).await?;
+                Ok(Done::Listed(pods.iter().map(|pod| pod.uid.to_string()).collect()))
+            }
+            Effect::ReadVolumes(claims) => {
+                let read = feed::claims(&self.client, claims.iter().cloned().collect()).await?;
+                // A Pod may outlive its claim. Nothing is known that would keep it here.
+                let claims = read.into_iter().map(|(key, claim)| (key, claim.unwrap_or(Claim::Unbound)));
+                Ok(Done::Volumes(claims.collect()))
+            }
+            Effect::ReadOwner { namespace, owner } => {
+                Ok(Done::Owner(owner.clone(), self.read_owner(namespace, owner).await?))
+            }
+            Effect::Reserve(reservation) => self.reserve(subject, reservation).await,
+            Effect::Release { name, uid } => {
+                let pods: Api<ApiPod> = Api::namespaced(self.client.clone(), names::ROOM_NAMESPACE);
+                let params = DeleteParams {
+                    grace_period_seconds: Some(0),
+                    preconditions: Some(Preconditions { uid: Some(uid.clone()), resource_version: None }),
+                    ..DeleteParams::default()
+                };
+                gone_is_fine(pods.delete(name, &params).await.map(drop))?;
+                Ok(Done::Released(uid.clone()))
+            }
+            Effect::Evict(eviction) => {
+                let answer = evict::evict(&self.client, eviction).await?;
+                Ok(Done::Answered(eviction.clone(), answer))
+            }
+            Effect::DeleteNode => {
+                let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
+                let params = DeleteParams {
+                    preconditions: Some(Preconditions { uid: Some(subject.node_uid.clone()), resource_version: None }),
+                    ..DeleteParams::default()
+                };
+                gone_is_fine(nodes.delete(&subject.node, &params).await.map(drop))?;
+                Ok(Done::NodeDeleted)
+            }
+        }
+    }
+
+    /// Reads the node, and patches it if there is anything to change. The patch carries the resourceVersion: a cordon
+    /// that somebody sets in between is seen.
+    async fn patch_node(
+        &self,
+        subject: &Subject,
+        change: impl Fn(&Value) -> Option<Value>,
+    ) -> Result<(), ExecuteError> {
+        let path = format!("/api/v1/nodes/{}", subject.node);
+        for attempt in 0.. {
+            let text = match self.get(&path).await {
+                Ok(text) => text,
+                // The next observation shows it.
+                Err(error) if error.status() == Some(404) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            let node: Value = serde_json::from_str(&text)?;
+            if node["metadata"]["uid"].as_str() != Some(&subject.node_uid) {
+                return Err(ExecuteError::OtherNode(subject.node.clone()));
+            }
+            let Some(patch) = change(&node) else { return Ok(()) };
+            let request = Request::patch(&path).header("content-type", "application/merge-patch+json");
+            let request = request.body(serde_json::to_vec(&patch)?)?;
+            match self.client.request_text(request).await {
+                Err(kube::Error::Api(status)) if status.code == 409 && attempt < 3 => {}
+                done => return Ok(done.map(drop)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// What an owner wants. A ReplicaSet of a Deployment wants what the Deployment does: during a rollout its own
+    /// replicas sink while another's rise.
+    async fn read_owner(&self, namespace: &str, owner: &Owner) -> Result<Option<Workload>, ExecuteError> {
+        let Some(path) = progress::path(namespace, owner) else { return Ok(Some(Workload::default())) };
+        let workload = match self.get(&path).await {
+            Ok(text) => decode::workload(&text)?,
+            Err(error) if error.status() == Some(404) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(top) = &workload.owner else { return Ok(Some(workload)) };
+        let Some(path) = progress::path(namespace, top) else { return Ok(Some(workload)) };
+        match self.get(&path).await {
+            Ok(text) => Ok(Some(Workload { owner: workload.owner, ..decode::workload(&text)? })),
+            Err(error) if error.status() == Some(404) => Ok(Some(Workload { owner: None, ..workload })),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn reserve(&self, subject: &Subject, reservation: &Reservation) -> Result<Done, ExecuteError> {
+        let pods: Api<ApiPod> = Api::namespaced(self.client.clone(), names::ROOM_NAMESPACE);
+        let class = &reservation.class;
+        let requests = class.requests.iter().map(|(name, quantity)| (&**name, *quantity));
+        let pod = placeholder::manifest(&Placeholder {
+            name: reservation.name.clone(),
+            rotation: subject.rotation.clone(),
+            class: class.id.clone(),
+            pod_uid: reservation.pod_uid.clone(),
+            requests: Resources::from_amounts(requests),
+            placement: class.placement.clone(),
+            deadline_seconds: subject.deadline_seconds,
+            image: self.image.clone(),
+        });
+        match pods.create(&PostParams::default(), &pod).await {
+            Ok(pod) => Ok(Done::Reserved(reservation.clone(), pod.metadata.uid.unwrap_or_default())),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Done::NameTaken(reservation.clone())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Result<String, ExecuteError> {
+        Ok(self.client.request_text(Request::get(path).body(Vec::new())?).await?)
+    }
+}
+
+/// Deleting what is gone, or what another object has replaced under its name, is done.
+fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {
+    match result {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other,
+    }
+}
+
+// === impl Memory ===
+
+impl Memory {
+    /// Notes that an effect is on its way.
+    pub(super) fn begin(&mut self, effect: &Effect, state: &State, now: Timestamp) {
+        match effect {
+            Effect::Evict(eviction) => self.note_evicting(&eviction.uid, state, now),
+            Effect::Reserve(reservation) => {
+                self.reserving.insert(reservation.name.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what came of an effect.
+    pub(super) fn end(
+        &mut self,
+        node: &str,
+        effect: &Effect,
+        result: Result<Done, ExecuteError>,
+        state: &State,
+        now: Timestamp,
+    ) {
+        if let Effect::Reserve(reservation) = effect {
+            self.reserving.remove(&reservation.name);
+        }
+        match result {
+            Ok(done) => {
+                self.failures.remove(&effect.key());
+                self.take(done, state, now);
+            }
+            Err(error) => {
+                if let Effect::Evict(eviction) = effect {
+                    self.evicting.remove(&eviction.uid);
+                }
+                let doing = effect.describe(node);
+                tracing::warn!(error = %error, "failed to {doing}");
+                let count = self.failures.get(&effect.key()).map_or(0, |failure| failure.count) + 1;
+                let until = now + backoff(count, &effect.key());
+                let notice = failure_notice(node, effect, &error, count);
+                self.failures.insert(effect.key(), Failure { count, until, notice });
+            }
+        }
+    }
+
+    fn take(&mut self, done: Done, state: &State, now: Timestamp) {
+        match done {
+            Done::Marked(marked) => self.marks = Some((marked, now)),
+            Done::Listed(uids) => self.listed = Some(uids),
+            Done::Volumes(claims) => self.volumes.claims.extend(claims),
+            Done::Owner(owner, workload) => {
+                self.owners.insert(owner.uid.to_string(), (now, workload));
+            }
+            Done::Reserved(reservation, uid) => {
+                let Reservation { name, pod_uid, class } = reservation;
+                self.note_attempt(&name, &pod_uid, now);
+                self.created.insert(name, Created { uid, pod_uid, class: class.id, at: now });
+            }
+            Done::NameTaken(reservation) => self.note_attempt(&reservation.name, &reservation.pod_uid, now),
+            Done::Released(uid) => {
+                self.released.insert(uid, now);
+            }
+            Done::Answered(eviction, answer) => self.answered(&eviction, answer, state, now),
+            Done::NodeDeleted => {}
+        }
+    }
+
+    fn note_attempt(&mut self, name: &str, pod_uid: &str, now: Timestamp) {
+        let number = name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+        self.attempts.insert(pod_uid.to_owned(), (number, now));
+    }
+
+    fn answered(&mut self, eviction: &Eviction, answer: Answer, state: &State, now: Timestamp) {
+        let uid = &eviction.uid;
+        self.evicting.remove(uid);
+        let count = self.refusals.get(uid).copied().unwrap_or(0);
+        let object = format!("Pod {}/{}", eviction.namespace, eviction.name);
+        let (after, code, object, message) = match answer {
+            Answer::Accepted => {
+                self.evicting.insert(uid.clone(), Evicting::Accepted(now));
+                self.refusals.remove(uid);
+                self.refused.remove(uid);
+                return;
+            }
+            // The cache is about to show it.
+            Answer::Gone | Answer::Replaced => {
+                self.refused.remove(uid);
+                return;
+            }
+            Answer::Budget { message } => {
+                let pod = state.pod(uid);
+                let pdbs = pod.as_ref().map(|pod| state.pdbs_selecting(pod)).unwrap_or_default();
+                // Where the watch says the same, the watch will say when it opens.
+                if pdbs.iter().any(|pdb| pdb.allowed <= 0) {
+                    self.refused.remove(uid);
+                    return;
+                }
+                let object = pdbs.first().map(|pdb| crate::drain::blockers::object(pdb)).unwrap_or(object);
+                (backoff(count, uid).min(SignedDuration::from_secs(15)), Code::PodDisruptionBudget, object, message)
+            }
+            Answer::Throttled { after } => {
+                let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::from_secs(60));
+                let message = "the API server is throttling us".to_owned();
+                (after, Code::Throttled, "the API server".to_owned(), message)
+            }
+            Answer::SeveralBudgets { message } => {
+                (SignedDuration::from_secs(30), Code::MultiplePodDisruptionBudgets, object, message)
+            }
+            Answer::NamespaceTerminating => {
+                let message = "it goes with its namespace, which is being terminated".to_owned();
+                (SignedDuration::from_secs(5), Code::Terminating, object, message)
+            }
+            Answer::Refused { status, message } => {
+                let message = format!("its eviction is refused ({status}): {message}");
+                (backoff(count, uid), Code::EvictionRefused, object, message)
+            }
+        };
+        self.refusals.insert(uid.clone(), count + 1);
+        let notice = Notice { code, object, message, remedy: String::new() };
+        self.refused.insert(uid.clone(), Refused { until: now + after, notice });
+    }
+}
+
+fn failure_notice(node: &str, effect: &Effect, error: &ExecuteError, count: u32) -> Notice {
+    let status = error.status();
+    let code = match (effect, status) {
+        (_, Some(429)) => Code::Throttled,
+        (Effect::Reserve(_), Some(400 | 403 | 422)) => Code::PlaceholderRefused,
+        _ => Code::ApiError,
+    };
+    let object = match effect {
+        Effect::Reserve(Reservation { name, .. }) | Effect::Release { name, .. } => {
+            format!("Pod {}/{name}", names::ROOM_NAMESPACE)
+        }
+        Effect::Evict(eviction) => format!("Pod {}/{}", eviction.namespace, eviction.name),
+        Effect::ReadOwner { namespace, owner } => format!("{} {namespace}/{}", owner.kind, owner.name),
+        _ => format!("Node {node}"),
+    };
+    let times = if count == 1 { String::new() } else { format!(" ({count} times)") };
+    Notice {
+        code,
+        object,
+        message: format!("failed to {}{times}: {error}", effect.describe(node)),
+        remedy: String::new(),
+    }
+}
+
+/// From half a second to half a minute, with up to a quarter of jitter that differs by key, so that many who wait for
+/// the same do not ask at once.
+fn backoff(count: u32, key: &str) -> SignedDuration {
+    let base = 500_i64 << count.min(6);
+    let jitter = i64::try_from(names::fnv1a(&format!("{key}/{count}")) % 250).unwrap_or(0);
+    SignedDuration::from_millis((base + base * jitter / 1000).min(30_000))
+}

@@ -1,0 +1,196 @@
+//! Our marks on a node: the cordon, whose it is, and the protection from the autoscaler.
+//!
+//! What somebody set before us is not ours and is there after us; what we set is written down on the node itself, so
+//! that it can be undone without any record.
+
+use rotate_shared::names;
+use serde_json::{Map, Value, json};
+
+/// Annotations that keep autoscalers from replacing or draining a half-empty, cordoned node by themselves.
+const PROTECTION: [&str; 2] = [names::KARPENTER_DO_NOT_DISRUPT, names::SCALE_DOWN_DISABLED];
+
+/// The merge patch that cordons and marks a node; `None`: it is marked already.
+pub(super) fn put(node: &Value, rotation: &str) -> Option<Value> {
+    let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
+    let cordoned = node["spec"]["unschedulable"] == true;
+    let mut annotations = Map::new();
+    let mut set = |key: &str, value: String| {
+        if annotation(key) != Some(&value) {
+            annotations.insert(key.to_owned(), Value::String(value));
+        }
+    };
+    set(names::ROTATION, rotation.to_owned());
+    // A cordon that an earlier rotation of ours left behind is taken over, a person's is not.
+    if !cordoned || annotation(names::CORDONED_BY).is_some() {
+        set(names::CORDONED_BY, rotation.to_owned());
+    }
+    let before: Vec<&str> = annotation(names::PROTECTED_BY).map(owned_keys).unwrap_or_default();
+    let ours: Vec<&str> =
+        PROTECTION.into_iter().filter(|key| annotation(key).is_none() || before.contains(key)).collect();
+    if !ours.is_empty() {
+        set(names::PROTECTED_BY, format!("{rotation}:{}", ours.join(",")));
+    }
+    for key in ours {
+        set(key, "true".to_owned());
+    }
+    if cordoned && annotations.is_empty() {
+        return None;
+    }
+    Some(json!({
+        "metadata": { "resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations },
+        "spec": { "unschedulable": true },
+    }))
+}
+
+/// The merge patch that takes this rotation's marks off; `None`: it carries none.
+pub(super) fn take_off(node: &Value, rotation: &str, uncordon: bool) -> Option<Value> {
+    let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
+    let mut annotations = Map::new();
+    let mut remove = |key: &str| {
+        annotations.insert(key.to_owned(), Value::Null);
+    };
+    if annotation(names::ROTATION) == Some(rotation) {
+        remove(names::ROTATION);
+    }
+    let ours = annotation(names::CORDONED_BY) == Some(rotation);
+    if ours {
+        remove(names::CORDONED_BY);
+    }
+    if let Some(protected) = annotation(names::PROTECTED_BY).filter(|value| value.split(':').next() == Some(rotation)) {
+        remove(names::PROTECTED_BY);
+        for key in owned_keys(protected) {
+            // Somebody changed it since: it is theirs now.
+            if PROTECTION.contains(&key) && annotation(key) == Some("true") {
+                remove(key);
+            }
+        }
+    }
+    if annotations.is_empty() {
+        return None;
+    }
+    let mut patch =
+        json!({ "metadata": { "resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations } });
+    if ours && uncordon {
+        patch["spec"] = json!({ "unschedulable": null });
+    }
+    Some(patch)
+}
+
+/// The keys in `id:key,key`.
+fn owned_keys(protected: &str) -> Vec<&str> {
+    protected.split_once(':').map_or_else(Vec::new, |(_, keys)| keys.split(',').filter(|key| !key.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(unschedulable: bool, annotations: Value) -> Value {
+        json!({ "metadata": { "resourceVersion": "7", "annotations": annotations }, "spec": { "unschedulable": unschedulable } })
+    }
+
+    /// RFC 7386, as the API server applies it.
+    fn merge(target: &mut Value, patch: &Value) {
+        let Value::Object(patch) = patch else {
+            *target = patch.clone();
+            return;
+        };
+        if !target.is_object() {
+            *target = json!({});
+        }
+        for (key, value) in patch {
+            if value.is_null() {
+                target.as_object_mut().unwrap().remove(key);
+            } else {
+                merge(&mut target[key], value);
+            }
+        }
+    }
+
+    fn patched(mut node: Value, patch: Option<Value>) -> Value {
+        merge(&mut node, &patch.expect("there is something to change"));
+        node
+    }
+
+    #[test]
+    fn a_schedulable_node_is_cordoned_marked_and_protected_in_one_patch() {
+        let patch = put(&node(false, json!({})), "abc").unwrap();
+        assert_eq!(
+            patch,
+            json!({
+                "metadata": { "resourceVersion": "7", "annotations": {
+                    "kubectl-rotate.dev/rotation": "abc",
+                    "kubectl-rotate.dev/cordoned-by": "abc",
+                    "kubectl-rotate.dev/protected-by":
+                        "abc:karpenter.sh/do-not-disrupt,cluster-autoscaler.kubernetes.io/scale-down-disabled",
+                    "karpenter.sh/do-not-disrupt": "true",
+                    "cluster-autoscaler.kubernetes.io/scale-down-disabled": "true",
+                } },
+                "spec": { "unschedulable": true },
+            })
+        );
+    }
+
+    #[test]
+    fn marking_twice_changes_nothing() {
+        let marked = patched(node(false, json!({})), put(&node(false, json!({})), "abc"));
+        assert_eq!(put(&marked, "abc"), None);
+    }
+
+    #[test]
+    fn undoing_leaves_a_node_as_it_was_found() {
+        for before in [
+            node(false, json!({})),
+            node(true, json!({})),
+            node(false, json!({ "karpenter.sh/do-not-disrupt": "true" })),
+            node(true, json!({ "cluster-autoscaler.kubernetes.io/scale-down-disabled": "false", "a": "b" })),
+        ] {
+            let marked = patched(before.clone(), put(&before, "abc"));
+            let mut after = patched(marked.clone(), take_off(&marked, "abc", true));
+            // Absent and false are the same to Kubernetes.
+            if after["spec"]["unschedulable"].is_null() {
+                after["spec"]["unschedulable"] = json!(false);
+            }
+            assert_eq!(after, before);
+        }
+    }
+
+    #[test]
+    fn a_persons_cordon_is_not_adopted() {
+        let before = node(true, json!({}));
+        let marked = patched(before.clone(), put(&before, "abc"));
+        assert!(marked["metadata"]["annotations"].get("kubectl-rotate.dev/cordoned-by").is_none());
+        assert_eq!(patched(marked.clone(), take_off(&marked, "abc", true))["spec"]["unschedulable"], true);
+    }
+
+    #[test]
+    fn keeping_the_cordon_takes_only_the_marks_off() {
+        let marked = patched(node(false, json!({})), put(&node(false, json!({})), "abc"));
+        let after = patched(marked.clone(), take_off(&marked, "abc", false));
+        assert_eq!(after, node(true, json!({})));
+    }
+
+    #[test]
+    fn marks_of_another_rotation_are_left_alone() {
+        let marked = patched(node(false, json!({})), put(&node(false, json!({})), "abc"));
+        assert_eq!(take_off(&marked, "def", true), None);
+    }
+
+    #[test]
+    fn what_a_dead_rotation_left_behind_is_taken_over_and_undone() {
+        let left = patched(node(false, json!({})), put(&node(false, json!({})), "old"));
+        let taken = patched(left.clone(), put(&left, "new"));
+        assert_eq!(put(&taken, "new"), None);
+        let after = patched(taken.clone(), take_off(&taken, "new", true));
+        assert_eq!(after["metadata"]["annotations"], json!({}));
+        assert_eq!(after["spec"], json!({}));
+    }
+
+    #[test]
+    fn a_protection_that_somebody_changed_since_is_theirs() {
+        let mut marked = patched(node(false, json!({})), put(&node(false, json!({})), "abc"));
+        marked["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = json!("1h");
+        let after = patched(marked.clone(), take_off(&marked, "abc", true));
+        assert_eq!(after["metadata"]["annotations"], json!({ "karpenter.sh/do-not-disrupt": "1h" }));
+    }
+}

@@ -1,0 +1,145 @@
+//! What the engine remembers of its own calls, until the cache shows their results.
+//!
+//! Nothing in here is needed after a crash: at worst something is asked once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use rotate_shared::Phase;
+use rotate_shared::plan::Notice;
+
+use super::observation::Refused;
+use super::record::Record;
+use crate::cache::decode::Workload;
+use crate::cache::{Pod, State, Volumes};
+
+/// How long an answer of the API server is believed against a cache that does not show it.
+const LAG: SignedDuration = SignedDuration::from_secs(10);
+
+/// One rotation's memory. Only the engine's task writes it.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// The phase that the barrier belongs to.
+    phase: Option<Phase>,
+    /// UIDs of the unfinished Pods of the last consistent list of this phase.
+    pub(super) listed: Option<BTreeSet<String>>,
+    /// Claims that were read.
+    pub(super) volumes: Volumes,
+    /// The Pods to move as they were, so that room can be judged for replacements that do not exist yet.
+    pub(super) originals: BTreeMap<String, Pod>,
+    /// Pods to move that finished on the candidate: nothing replaces them.
+    pub(super) finished: BTreeSet<String>,
+    /// Evictions that are on their way or were accepted, by UID.
+    pub(super) evicting: BTreeMap<String, Evicting>,
+    /// Evictions that were refused, by UID.
+    pub(super) refused: BTreeMap<String, Refused>,
+    /// How often an eviction was refused in a row, by UID.
+    pub(super) refusals: BTreeMap<String, u32>,
+    /// Placeholders that were created and are not in the cache yet, by name.
+    pub(super) created: BTreeMap<String, Created>,
+    /// Placeholders that were deleted and are in the cache still, by UID.
+    pub(super) released: BTreeMap<String, Timestamp>,
+    /// The highest number of a placeholder for a Pod, and when it was created.
+    pub(super) attempts: BTreeMap<String, (u32, Timestamp)>,
+    /// What owners want, by UID; `None`: there is no such owner.
+    pub(super) owners: BTreeMap<String, (Timestamp, Option<Workload>)>,
+    /// Since when replacements are missing, by the owner's UID.
+    pub(super) missing: BTreeMap<String, Missing>,
+    /// Since when a disruption budget is closed, or when one of its Pods was last asked for, by UID.
+    pub(super) closed_since: BTreeMap<String, Timestamp>,
+    /// Whether our marks were put on the node or taken off, until the cache shows it.
+    pub(super) marks: Option<(bool, Timestamp)>,
+    /// Placeholders on their way to the API server.
+    pub(super) reserving: BTreeSet<String>,
+    /// Calls that failed, by the effect's key.
+    pub(super) failures: BTreeMap<String, Failure>,
+}
+
+/// An eviction that is on its way or was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evicting {
+    /// No answer yet.
+    Sent,
+    /// Accepted at this time.
+    Accepted(Timestamp),
+}
+
+/// Replacements that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    /// How many Pods of the owner are gone, how many landed, how many of those are Ready.
+    pub(super) counts: (u32, u32, u32),
+    /// Since when the counts are these.
+    pub(super) since: Timestamp,
+}
+
+/// A placeholder that was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Created {
+    pub(super) uid: String,
+    pub(super) pod_uid: String,
+    pub(super) class: String,
+    pub(super) at: Timestamp,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// How often in a row.
+    pub(super) count: u32,
+    /// Not to be tried again before.
+    pub(super) until: Timestamp,
+    /// What to show.
+    pub(super) notice: Notice,
+}
+
+impl Memory {
+    /// Forgets what the cache shows by now, and what belongs to an earlier phase.
+    pub(super) fn refresh(&mut self, record: &Record, state: &State, now: Timestamp) {
+        if self.phase != Some(record.phase()) {
+            self.phase = Some(record.phase());
+            self.listed = None;
+        }
+        let fresh = |at: Timestamp| now.duration_since(at) < LAG;
+        for moved in record.moves() {
+            if let Some(pod) = state.pod(&moved.uid) {
+                if pod.phase.is_finished() && pod.deleted.is_none() {
+                    self.finished.insert(moved.uid.clone());
+                }
+                self.originals.insert(moved.uid.clone(), pod);
+            }
+        }
+        self.evicting.retain(|uid, evicting| match evicting {
+            Evicting::Sent => true,
+            Evicting::Accepted(at) => fresh(*at) && state.pod(uid).is_some_and(|pod| pod.deleted.is_none()),
+        });
+        self.created.retain(|_, created| fresh(created.at) && state.pod(&created.uid).is_none());
+        self.released.retain(|uid, at| {
+            fresh(*at) && (state.pod(uid).is_some() || self.created.values().any(|created| created.uid == *uid))
+        });
+        self.marks = self.marks.filter(|(_, at)| fresh(*at));
+        self.failures.retain(|_, failure| now.duration_since(failure.until) < SignedDuration::from_secs(60));
+        self.refused.retain(|uid, _| state.pod(uid).is_some());
+        self.refusals.retain(|uid, _| state.pod(uid).is_some());
+    }
+
+    /// The Pod as it was, if it was ever seen by this process.
+    pub(super) fn original(&self, uid: &str) -> Option<&Pod> {
+        self.originals.get(uid)
+    }
+
+    /// What the owner with this UID wants, as last read.
+    pub(super) fn wants(&self, owner_uid: &str) -> Option<u32> {
+        match &self.owners.get(owner_uid)?.1 {
+            Some(workload) => workload.desired,
+            None => Some(0),
+        }
+    }
+
+    /// The name of the owner's own controller, as last read.
+    pub(super) fn top_owner(&self, owner_uid: &str) -> Option<Arc<str>> {
+        let top = self.owners.get(owner_uid)?.1.as_ref()?.owner.as_ref()?;
+        (&*top.kind == "Deployment").then(|| Arc::clone(&top.name))
+    }
+}
