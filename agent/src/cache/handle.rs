@@ -32,7 +32,7 @@ impl Cache {
     pub(crate) fn read_whole(state: State) -> Self {
         let cache = Self::new(state);
         cache.note(|health| {
-            [&mut health.pods, &mut health.nodes, &mut health.pdbs].into_iter().for_each(|feed| feed.synced = true)
+            [&mut health.pods, &mut health.nodes, &mut health.pdbs].into_iter().for_each(|feed| feed.synced = true);
         });
         cache
     }

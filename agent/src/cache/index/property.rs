@@ -134,7 +134,7 @@ fn pod(spec: &Spec) -> Pod {
     }
     let node = |number: u8| Arc::from(format!("n{number}"));
     Pod {
-        namespace: if spec.name % 2 == 0 { "even".into() } else { "odd".into() },
+        namespace: if spec.name.is_multiple_of(2) { "even".into() } else { "odd".into() },
         uid: uid(spec.name, spec.generation).into(),
         name: name.into(),
         created: Timestamp::from_second(i64::from(spec.generation)).unwrap(),

@@ -35,12 +35,15 @@ pub(super) struct Held(oneshot::Sender<Answer>);
 #[derive(Clone, Debug)]
 pub(super) struct Script(Arc<Mutex<Scripted>>);
 
+/// What to answer to paths that contain this.
+type Otherwise = (&'static str, fn() -> Answer);
+
 #[derive(Debug)]
 struct Scripted {
     lists: VecDeque<Answer>,
     watches: VecDeque<Answer>,
     objects: HashMap<String, String>,
-    otherwise: Vec<(&'static str, fn() -> Answer)>,
+    otherwise: Vec<Otherwise>,
     asked: Vec<String>,
 }
 
