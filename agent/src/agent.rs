@@ -15,8 +15,10 @@ use crate::cache::feed::Feeds;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
+use crate::lease::{self, Election, Times};
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
+use crate::rotation::{Engine, EngineConfig};
 
 /// How long answers that are under way may take once the agent is asked to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -100,12 +102,39 @@ impl Agent {
     pub fn start(config: Config, client: Client, clock: Clock) -> Self {
         let store = Store::new(client.clone(), &config.namespace, clock);
         let cache = Cache::new(State::default());
+        let views = Views::default();
+        let closing = CancellationToken::new();
         let mut feeds = Feeds::run(client.clone(), cache.clone(), clock);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { feeds.ended().await });
-        let api = http::Api { cache, views: Views::default(), store, client, clock, closing: CancellationToken::new() };
-        let closing = api.closing.clone().drop_guard();
-        Self { api, tasks, servers: JoinSet::new(), _closing: closing }
+        let watched = store.clone();
+        tasks.spawn(async move {
+            watched.run().await;
+            "the watch of the records".to_owned()
+        });
+        let times = Times::default();
+        let identity = lease::identity(clock);
+        let election = Election::new(client.clone(), &config.namespace, names::AGENT, &identity, times, clock);
+        let term = election.subscribe();
+        let stop = closing.clone().cancelled_owned();
+        tasks.spawn(async move {
+            election.run(stop).await;
+            "the election".to_owned()
+        });
+        let engine = EngineConfig {
+            placeholder_image: config.placeholder_image,
+            max_concurrent: config.max_concurrent,
+            history_limit: config.history_limit,
+            effect_timeout: times.wait,
+        };
+        let engine = Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term, clock);
+        tasks.spawn(async move {
+            engine.run().await;
+            "the engine".to_owned()
+        });
+        let guard = closing.clone().drop_guard();
+        let api = http::Api { cache, views, store, client, clock, closing };
+        Self { api, tasks, servers: JoinSet::new(), _closing: guard }
     }
 
     /// Opens the ports; the addresses returned are those taken.
@@ -165,6 +194,8 @@ impl Agent {
         if tokio::time::timeout(GRACE, all).await.is_err() {
             tracing::warn!("some requests were not answered in time");
         }
+        // The election is the only one that ends of its own accord, once it has given the lead up.
+        let _ = tokio::time::timeout(GRACE, self.tasks.join_next()).await;
     }
 }
 

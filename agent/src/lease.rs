@@ -4,16 +4,28 @@
 //! is alive is judged by what changes here, never by another clock: a Lease that has not changed for as long as it is
 //! valid has lost its holder.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use rotate_shared::names;
 use serde_json::json;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+
+/// A name for this process that no other has: the Pod's or machine's name, and what tells processes on it apart.
+#[must_use]
+pub fn identity(clock: Clock) -> String {
+    static PROCESS: AtomicU64 = AtomicU64::new(0);
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
+    let number = PROCESS.fetch_add(1, Ordering::Relaxed);
+    let salt = names::fnv1a(&format!("{}/{number}/{}", std::process::id(), clock.now().as_nanosecond()));
+    format!("{host}-{salt:016x}")
+}
 
 /// How an election is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,13 +143,21 @@ impl Election {
         self.holder.subscribe()
     }
 
-    /// Takes part for as long as it is polled.
-    pub async fn run(mut self) {
+    /// Takes part until `stop` says so, then gives the Lease up.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        let clock = self.clock;
         loop {
             if let Err(error) = self.attempt().await {
                 tracing::warn!(error = %error, "the election goes on");
             }
-            self.clock.sleep(self.times.every).await;
+            tokio::select! {
+                () = clock.sleep(self.times.every) => {}
+                () = &mut stop => break,
+            }
+        }
+        if let Err(error) = self.release().await {
+            tracing::warn!(error = %error, "the next leader has to wait");
         }
     }
 
