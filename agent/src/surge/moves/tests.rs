@@ -1,1 +1,224 @@
+use jiff::Timestamp;
+use rotate_shared::Options;
+use serde_json::{Value, json};
 
+use super::*;
+use crate::cache::Volumes;
+use crate::surge::testing::{self, merge, owner, pod};
+
+fn judge(node: Node, pods: Vec<Pod>, options: Options) -> Moves {
+    let state = testing::state([node.clone(), testing::node("other", &json!({}))], pods);
+    judge_in(&state, &node, options)
+}
+
+fn judge_in(state: &State, node: &Node, options: Options) -> Moves {
+    let volumes = Volumes::default();
+    let now = testing::CREATED.parse::<Timestamp>().unwrap();
+    moves(state, &Context { node, volumes: &volumes, options: &options, now })
+}
+
+fn cand() -> Node {
+    testing::node("cand", &json!({}))
+}
+
+fn cpu(name: &str, amount: &str, over: &Value) -> Pod {
+    let mut object = testing::requesting(&json!({ "cpu": amount }));
+    merge(&mut object, over);
+    pod("shop", name, &object)
+}
+
+fn codes(notices: &[Notice]) -> Vec<Code> {
+    notices.iter().map(|notice| notice.code).collect()
+}
+
+fn classes_of(moves: &Moves) -> Vec<(&str, Option<&str>)> {
+    moves.pods.iter().map(|judged| (&*judged.pod.name, judged.class.as_deref())).collect()
+}
+
+#[test]
+fn equal_rooms_are_one_class_and_the_largest_is_called_a() {
+    let pods = vec![
+        cpu("small-1", "500m", &json!({})),
+        cpu("big", "2", &json!({})),
+        cpu("small-2", "500m", &json!({})),
+        cpu("small-gpu", "500m", &json!({ "spec": { "nodeSelector": { "pool": "gpu" } } })),
+    ];
+    let moves = judge(cand(), pods, Options::default());
+    assert_eq!(
+        classes_of(&moves),
+        [("big", Some("a")), ("small-1", Some("c")), ("small-2", Some("c")), ("small-gpu", Some("b")),]
+    );
+    let ids: Vec<_> = moves.classes.iter().map(|class| (&*class.id, class.requests.milli_cpu)).collect();
+    assert_eq!(ids, [("a", 2000), ("b", 500), ("c", 500)]);
+}
+
+#[test]
+fn class_names_go_on_after_z() {
+    assert_eq!([0, 25, 26, 27, 701, 702].map(class_id), ["a", "z", "aa", "ab", "zz", "aaa"]);
+}
+
+#[test]
+fn pods_that_stay_or_are_gone_have_no_room() {
+    let daemon = json!({ "metadata": { "ownerReferences": [owner("apps/v1", "DaemonSet", "logs")] } });
+    let pods = vec![
+        cpu("logs", "1", &daemon),
+        cpu("done", "1", &json!({ "status": { "phase": "Succeeded" } })),
+        cpu("web", "1", &json!({})),
+    ];
+    let moves = judge(cand(), pods, Options::default());
+    assert_eq!(classes_of(&moves), [("done", None), ("logs", None), ("web", Some("a"))]);
+    let leaving: Vec<_> = moves.pods.iter().filter(|judged| judged.leaves()).map(|judged| &*judged.pod.name).collect();
+    assert_eq!(leaving, ["web"]);
+}
+
+#[test]
+fn without_surge_no_room_is_reserved_and_that_is_said() {
+    let options = Options { surge: SurgeMode::None, ..Options::default() };
+    let moves = judge(cand(), vec![cpu("web", "1", &json!({}))], options);
+    assert!(moves.classes.is_empty() && moves.blockers.is_empty());
+    assert_eq!(codes(&moves.warnings), [Code::NotReserved]);
+}
+
+fn claiming() -> Value {
+    json!({ "spec": { "resourceClaims": [{ "name": "gpu" }] } })
+}
+
+#[test]
+fn what_cannot_be_promised_blocks() {
+    let moves = judge(cand(), vec![cpu("web", "1", &claiming())], Options::default());
+    assert_eq!(codes(&moves.blockers), [Code::ConstraintUnsupported]);
+    assert_eq!(moves.pods[0].disposition, Disposition::Block);
+    assert_eq!(moves.pods[0].class, None);
+}
+
+#[test]
+fn what_cannot_be_promised_is_not_reserved_with_force_or_without_surge() {
+    let forced = judge(cand(), vec![cpu("web", "1", &claiming())], Options { force: true, ..Options::default() });
+    assert_eq!((codes(&forced.blockers), codes(&forced.warnings)), (vec![], vec![Code::NotReserved]));
+    assert_eq!((forced.pods[0].disposition, &forced.pods[0].class), (Disposition::Evict, &None));
+    let options = Options { surge: SurgeMode::None, ..Options::default() };
+    assert!(judge(cand(), vec![cpu("web", "1", &claiming())], options).blockers.is_empty());
+}
+
+#[test]
+fn what_cannot_be_promised_does_not_block_a_pod_that_is_leaving_anyway() {
+    let mut over = claiming();
+    merge(&mut over, &json!({ "metadata": { "deletionTimestamp": testing::CREATED } }));
+    let moves = judge(cand(), vec![cpu("web", "1", &over)], Options::default());
+    assert_eq!((codes(&moves.blockers), codes(&moves.warnings)), (vec![], vec![Code::NotReserved]));
+    assert_eq!(moves.pods[0].disposition, Disposition::Wait);
+}
+
+#[test]
+fn pods_that_cannot_preempt_a_placeholder_are_named() {
+    for over in [json!({ "spec": { "preemptionPolicy": "Never" } }), json!({ "spec": { "priority": -10 } })] {
+        let moves = judge(cand(), vec![cpu("web", "1", &over)], Options::default());
+        assert_eq!(codes(&moves.warnings), [Code::CannotPreempt], "{over}");
+        assert_eq!(moves.pods[0].class.as_deref(), Some("a"));
+    }
+    let above = json!({ "spec": { "priority": -9 } });
+    assert!(judge(cand(), vec![cpu("web", "1", &above)], Options::default()).warnings.is_empty());
+}
+
+// === the node itself ===
+
+fn blocked(over: &Value, options: Options) -> Vec<Code> {
+    codes(&judge(testing::node("cand", over), vec![], options).blockers)
+}
+
+fn node_label(key: &str, value: &str) -> Value {
+    json!({ "metadata": { "labels": { key: value } } })
+}
+
+#[test]
+fn control_plane_nodes_need_leave_and_windows_nodes_are_refused() {
+    let control_plane = node_label(CONTROL_PLANE, "");
+    assert_eq!(blocked(&control_plane, Options::default()), [Code::ControlPlaneNode]);
+    assert_eq!(blocked(&control_plane, Options { allow_control_plane: true, ..Options::default() }), []);
+    assert_eq!(blocked(&node_label(OS, "windows"), Options::default()), [Code::WindowsNode]);
+    assert_eq!(blocked(&node_label(OS, "linux"), Options::default()), []);
+}
+
+#[test]
+fn a_node_that_is_being_deleted_is_refused() {
+    let deleting = json!({ "metadata": { "deletionTimestamp": testing::CREATED } });
+    assert_eq!(blocked(&deleting, Options::default()), [Code::NodeDeleting]);
+}
+
+#[test]
+fn a_node_that_a_person_marked_as_not_to_be_disrupted_is_refused_unless_that_is_ignored() {
+    let marked = json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": "true" } } });
+    assert_eq!(blocked(&marked, Options::default()), [Code::DoNotDisrupt]);
+    assert_eq!(blocked(&marked, Options { ignore_do_not_disrupt: true, ..Options::default() }), []);
+}
+
+#[test]
+fn our_own_protection_does_not_stand_in_our_way() {
+    let ours = json!({ "metadata": { "annotations": {
+        "karpenter.sh/do-not-disrupt": "true",
+        "kubectl-rotate.dev/protected-by":
+            "0123456789:cluster-autoscaler.kubernetes.io/scale-down-disabled,karpenter.sh/do-not-disrupt",
+    } } });
+    assert_eq!(blocked(&ours, Options::default()), []);
+    let theirs = json!({ "metadata": { "annotations": {
+        "karpenter.sh/do-not-disrupt": "true",
+        "kubectl-rotate.dev/protected-by": "0123456789:cluster-autoscaler.kubernetes.io/scale-down-disabled",
+    } } });
+    assert_eq!(blocked(&theirs, Options::default()), [Code::DoNotDisrupt]);
+}
+
+#[test]
+fn a_persons_cordon_is_no_obstacle() {
+    assert_eq!(blocked(&json!({ "spec": { "unschedulable": true } }), Options::default()), []);
+}
+
+// === budgets ===
+
+fn with_budgets(budgets: &[(&str, Value, i32)], options: Options) -> Moves {
+    let web = |name| cpu(name, "1", &json!({ "metadata": { "labels": { "app": "web" } } }));
+    let mut state = testing::state([cand()], [web("web-1"), web("web-2")]);
+    for (name, limit, allowed) in budgets {
+        let mut object = json!({
+            "metadata": { "namespace": "shop", "name": name, "uid": name, "generation": 1 },
+            "spec": { "selector": { "matchLabels": { "app": "web" } } },
+            "status": {
+                "observedGeneration": 1, "disruptionsAllowed": allowed,
+                "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3,
+            },
+        });
+        merge(&mut object["spec"], limit);
+        state.apply_pdb(testing::pdb(&object));
+    }
+    judge_in(&state, &cand(), options)
+}
+
+#[test]
+fn an_open_budget_is_not_mentioned() {
+    let moves = with_budgets(&[("web", json!({ "maxUnavailable": 1 }), 1)], Options::default());
+    assert!(moves.blockers.is_empty() && moves.warnings.is_empty());
+}
+
+#[test]
+fn a_closed_budget_warns_once_for_all_its_pods() {
+    let moves = with_budgets(&[("web", json!({ "minAvailable": 2 }), 0)], Options::default());
+    assert_eq!((codes(&moves.blockers), codes(&moves.warnings)), (vec![], vec![Code::PodDisruptionBudget]));
+    assert_eq!(moves.warnings[0].message, "needs 2 healthy, has 3 (allows 0)");
+}
+
+#[test]
+fn a_budget_that_never_allows_blocks_once_for_all_its_pods() {
+    let never = [("web", json!({ "maxUnavailable": 0 }), 0)];
+    let moves = with_budgets(&never, Options::default());
+    assert_eq!(codes(&moves.blockers), [Code::PodDisruptionBudgetNever]);
+    assert!(moves.blockers[0].remedy.contains("--disable-eviction"));
+    let deleting = with_budgets(&never, Options { disable_eviction: true, ..Options::default() });
+    assert!(deleting.blockers.is_empty());
+}
+
+#[test]
+fn two_budgets_block_each_of_their_pods() {
+    let two = [("one", json!({ "maxUnavailable": 1 }), 1), ("two", json!({ "maxUnavailable": 1 }), 1)];
+    let moves = with_budgets(&two, Options::default());
+    assert_eq!(codes(&moves.blockers), [Code::MultiplePodDisruptionBudgets; 2]);
+    assert!(moves.blockers[0].message.contains("shop/one, shop/two"));
+}

@@ -1,1 +1,246 @@
+use rotate_shared::plan::Room;
+use serde_json::{Value, json};
 
+use super::*;
+use crate::cache::{Node, Pod};
+use crate::surge::testing::{self, merge, owner};
+
+fn plan_of(nodes: Vec<Node>, pods: Vec<Pod>) -> Plan {
+    plan_with(nodes, pods, &Options::default())
+}
+
+fn plan_with(nodes: Vec<Node>, pods: Vec<Pod>, options: &Options) -> Plan {
+    let state = testing::state(nodes, pods);
+    plan(&state, "cand", &Volumes::default(), options, testing::CREATED.parse().unwrap()).unwrap()
+}
+
+fn node(name: &str) -> Node {
+    testing::node(name, &json!({}))
+}
+
+fn pod(name: &str, on: &str, requests: &Value, over: &Value) -> Pod {
+    let mut object = testing::requesting(requests);
+    merge(&mut object, &json!({ "metadata": { "labels": { "app": "web" } }, "spec": { "nodeName": on } }));
+    merge(&mut object, over);
+    testing::pod("shop", name, &object)
+}
+
+fn web(name: &str, on: &str, cpu: &str) -> Pod {
+    pod(name, on, &json!({ "cpu": cpu }), &json!({}))
+}
+
+fn daemon(name: &str, on: &str, requests: &Value) -> Pod {
+    pod(name, on, requests, &json!({ "metadata": { "ownerReferences": [owner("apps/v1", "DaemonSet", "logs")] } }))
+}
+
+fn existing(node: &str, count: u32) -> Room {
+    Room { node: Some(node.to_owned()), new_node: None, count }
+}
+
+fn codes(notices: &[Notice]) -> Vec<Code> {
+    notices.iter().map(|notice| notice.code).collect()
+}
+
+fn rooms(plan: &Plan) -> Vec<(&str, &[Room])> {
+    plan.classes.iter().map(|class| (&*class.id, &*class.room)).collect()
+}
+
+#[test]
+fn an_unknown_node_has_no_plan() {
+    let state = testing::state([node("cand")], []);
+    let now = testing::CREATED.parse().unwrap();
+    assert_eq!(plan(&state, "nobody", &Volumes::default(), &Options::default(), now), None);
+}
+
+#[test]
+fn an_empty_node_needs_nothing() {
+    let plan = plan_of(vec![node("cand"), node("n1")], vec![]);
+    assert_eq!(plan.totals, Totals::default());
+    assert!(plan.classes.is_empty() && plan.blockers.is_empty() && plan.warnings.is_empty());
+    assert_eq!(plan.estimate, Estimate::default());
+}
+
+#[test]
+fn room_is_taken_from_existing_nodes_largest_first_and_each_counts_against_the_next() {
+    let pods = vec![
+        web("big", "cand", "2"),
+        web("small-1", "cand", "1"),
+        web("small-2", "cand", "1"),
+        web("other", "n1", "1"),
+        web("another", "n2", "2500m"),
+    ];
+    let plan = plan_of(vec![node("cand"), node("n1"), node("n2")], pods);
+    assert_eq!(rooms(&plan), [("a", &[existing("n1", 1)][..]), ("b", &[existing("n1", 1), existing("n2", 1)][..])]);
+    assert_eq!(plan.totals.pods, 3);
+    assert_eq!(plan.totals.reserved["cpu"].to_string(), "4");
+    assert!(plan.blockers.is_empty() && plan.warnings.is_empty());
+    assert_eq!(plan.estimate.extra_node_seconds, 0);
+}
+
+#[test]
+fn the_candidate_and_cordoned_nodes_offer_no_room() {
+    let cordoned = testing::node("n1", &json!({ "spec": { "unschedulable": true } }));
+    let plan = plan_of(vec![node("cand"), cordoned], vec![web("web", "cand", "1")]);
+    assert_eq!(plan.classes[0].room[0].node, None);
+}
+
+#[test]
+fn where_no_node_has_room_a_new_one_is_described_and_on_plain_nodes_warned_about() {
+    let pods = vec![
+        web("web-1", "cand", "1"),
+        web("web-2", "cand", "1"),
+        web("db", "n1", "4"),
+        daemon("logs", "cand", &json!({ "cpu": "230m", "memory": "1Gi" })),
+    ];
+    let plan = plan_of(vec![node("cand"), node("n1")], pods);
+    let [(_, [room])] = rooms(&plan)[..] else { panic!("one class in one place") };
+    assert_eq!(room.count, 2);
+    let words = room.new_node.as_deref().unwrap();
+    assert_eq!(words, "like cand: cpu 3770m, ephemeral-storage 100Gi, memory 15Gi after its DaemonSets");
+    assert_eq!(codes(&plan.warnings), [Code::NeedsNewNode]);
+    assert!(plan.warnings[0].message.contains("2 Pods find no room"), "{}", plan.warnings[0].message);
+    assert!(plan.warnings[0].message.contains("for a node to join"), "{}", plan.warnings[0].message);
+    assert_eq!(plan.estimate.surge_seconds, 900);
+    assert!(plan.blockers.is_empty());
+}
+
+#[test]
+fn providers_that_make_nodes_are_not_warned_about() {
+    let karpenter = testing::node("cand", &json!({ "metadata": { "labels": { "karpenter.sh/nodepool": "web" } } }));
+    let plan = plan_of(vec![karpenter], vec![web("web-1", "cand", "1")]);
+    assert_eq!(plan.provider, Provider::Karpenter);
+    assert_eq!(codes(&plan.warnings), [Code::ProviderUnsupported], "only that its way of removing nodes is not driven");
+    assert_eq!(plan.estimate.surge_seconds, NODE_START_SECONDS);
+    assert_eq!(plan.estimate.extra_node_seconds, NODE_START_SECONDS + GROUP_SECONDS);
+}
+
+#[test]
+fn new_nodes_are_counted_by_what_they_hold() {
+    let pods = (0..5).map(|number| web(&format!("web-{number}"), "cand", "1500m")).collect();
+    let plan = plan_of(vec![node("cand")], pods);
+    assert!(plan.warnings[0].message.contains("3 nodes to join"), "{}", plan.warnings[0].message);
+}
+
+#[test]
+fn pods_that_keep_off_each_others_hosts_fill_a_new_node_each() {
+    let apart = json!({ "spec": { "affinity": { "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution":
+            [{ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }],
+    } } } });
+    let pods = vec![
+        pod("web-1", "cand", &json!({ "cpu": "100m" }), &apart),
+        pod("web-2", "cand", &json!({ "cpu": "100m" }), &apart),
+        pod("web-3", "n1", &json!({ "cpu": "100m" }), &apart),
+    ];
+    let plan = plan_of(vec![node("cand"), node("n1"), node("n2")], pods);
+    assert_eq!(plan.classes[0].room[0], existing("n2", 1));
+    assert_eq!(plan.classes[0].room[1].count, 1);
+    assert!(plan.classes[0].room[1].new_node.is_some());
+}
+
+#[test]
+fn room_is_looked_for_in_the_candidates_zone_only_where_the_pod_is_held_to_it() {
+    let spread = json!({ "spec": { "topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }] } });
+    let elsewhere = testing::node("n1", &json!({ "metadata": { "labels": { "topology.kubernetes.io/zone": "b" } } }));
+    let subject = pod("web-1", "cand", &json!({ "cpu": "1" }), &spread);
+    let plan = plan_of(vec![node("cand"), elsewhere, node("n2")], vec![subject]);
+    assert_eq!(rooms(&plan), [("a", &[existing("n2", 1)][..])]);
+    assert_eq!(plan.classes[0].constraints, ["topology.kubernetes.io/zone=a"]);
+}
+
+#[test]
+fn a_pod_larger_than_a_node_like_this_offers_blocks_with_numbers() {
+    // A resize that was granted when there were fewer DaemonSets.
+    let pods = vec![
+        pod("web", "cand", &json!({ "cpu": "1200m", "memory": "13600Mi" }), &json!({})),
+        daemon("logs", "cand", &json!({ "cpu": "300m", "memory": "1082Mi" })),
+    ];
+    let small = testing::node("cand", &json!({ "status": { "allocatable": { "cpu": "3770m", "memory": "14570Mi" } } }));
+    let plan = plan_of(vec![small], pods);
+    assert_eq!(codes(&plan.blockers), [Code::NodeTooSmall]);
+    let message = &plan.blockers[0].message;
+    assert!(message.contains("needs 13600Mi memory, one like this offers 13488Mi"), "{message}");
+}
+
+#[test]
+fn daemon_sets_that_alone_exceed_a_node_like_this_block_naming_the_resource() {
+    let pods = vec![web("web", "cand", "1"), daemon("logs", "cand", &json!({ "memory": "17Gi" }))];
+    let plan = plan_of(vec![node("cand")], pods);
+    assert_eq!(codes(&plan.blockers), [Code::NodeTooSmall]);
+    assert!(
+        plan.blockers[0].message.contains("DaemonSets alone need 17Gi memory of 16Gi"),
+        "{}",
+        plan.blockers[0].message
+    );
+}
+
+#[test]
+fn a_pod_too_large_for_a_node_like_this_does_not_block_where_a_larger_one_has_room() {
+    let large = testing::node("n1", &json!({ "status": { "allocatable": { "cpu": "64" } } }));
+    let plan = plan_of(vec![node("cand"), large], vec![web("web", "cand", "8")]);
+    assert!(plan.blockers.is_empty());
+    assert_eq!(rooms(&plan), [("a", &[existing("n1", 1)][..])]);
+}
+
+#[test]
+fn a_node_without_a_free_slot_offers_no_room() {
+    let full = testing::node("n1", &json!({ "status": { "allocatable": { "pods": "1" } } }));
+    let pods = vec![web("web", "cand", "1"), web("other", "n1", "1")];
+    assert_eq!(plan_of(vec![node("cand"), full], pods).classes[0].room[0].node, None);
+}
+
+#[test]
+fn blocked_pods_show_the_room_that_they_would_need() {
+    let scratch = json!({ "spec": { "volumes": [{ "name": "scratch", "emptyDir": {} }] } });
+    let plan = plan_of(vec![node("cand"), node("n1")], vec![pod("web", "cand", &json!({ "cpu": "1" }), &scratch)]);
+    assert_eq!(codes(&plan.blockers), [Code::LocalStorage]);
+    assert_eq!(plan.pods[0].disposition, Disposition::Block);
+    assert_eq!(rooms(&plan), [("a", &[existing("n1", 1)][..])]);
+    assert_eq!(plan.placeholders.len(), 1);
+}
+
+#[test]
+fn without_surge_nothing_is_reserved_and_nothing_is_created() {
+    let options = Options { surge: rotate_shared::SurgeMode::None, ..Options::default() };
+    let plan = plan_with(vec![node("cand")], vec![web("web", "cand", "1")], &options);
+    assert_eq!((plan.totals.pods, plan.placeholders.len()), (0, 0));
+    assert_eq!(codes(&plan.warnings), [Code::NotReserved]);
+    assert_eq!((plan.estimate.surge_seconds, plan.estimate.drain_seconds), (0, GROUP_SECONDS));
+}
+
+#[test]
+fn a_plan_has_the_documented_json() {
+    let pods = vec![web("web-1", "cand", "500m"), daemon("logs", "cand", &json!({ "cpu": "100m" }))];
+    let plan = plan_of(vec![node("cand"), node("n1")], pods);
+    assert_eq!(
+        serde_json::to_value(&plan).unwrap(),
+        json!({
+            "apiVersion": "kubectl-rotate.dev/v1",
+            "kind": "Plan",
+            "node": "cand",
+            "provider": "unmanaged",
+            "totals": { "pods": 1, "reserved": { "cpu": "500m" } },
+            "pods": [
+                {
+                    "namespace": "shop", "name": "logs", "uid": "logs", "disposition": "stay",
+                    "reserved": false, "reason": "daemonset", "requests": { "cpu": "100m" },
+                },
+                {
+                    "namespace": "shop", "name": "web-1", "uid": "web-1", "disposition": "evict",
+                    "reserved": true, "reason": "replicated", "class": "a", "requests": { "cpu": "500m" },
+                },
+            ],
+            "classes": [{
+                "id": "a", "pods": 1, "requests": { "cpu": "500m" }, "constraints": [],
+                "room": [{ "node": "n1", "count": 1 }],
+            }],
+            "placeholders": [{ "class": "a", "pod": "shop/web-1", "requests": { "cpu": "500m" } }],
+            "blockers": [],
+            "warnings": [],
+            "estimate": { "surgeSeconds": 5, "drainSeconds": 30, "extraNodeSeconds": 0 },
+        })
+    );
+}
