@@ -29,15 +29,16 @@ impl Turn<'_> {
         for warning in &verdicts.warnings {
             self.record.warn(warning.clone());
         }
-        for fresh in &verdicts.fresh {
-            complete &= !self.take_in(fresh);
+        // Judged before any is taken in: the Pods of one look do not replace each other.
+        let returned: Vec<bool> = verdicts.fresh.iter().map(|fresh| self.replaces_an_evicted_pod(fresh)).collect();
+        for (fresh, returned) in verdicts.fresh.iter().zip(returned) {
+            complete &= !self.take_in(fresh, returned);
         }
         complete
     }
 
     /// Whether the Pod was taken in.
-    fn take_in(&mut self, fresh: &Fresh) -> bool {
-        let returned = self.replaces_an_evicted_pod(fresh);
+    fn take_in(&mut self, fresh: &Fresh, returned: bool) -> bool {
         if returned && self.returns_of(fresh) >= RETURNS {
             let message = format!("it came back to node {} again and again", self.record.node);
             let mut blocker = notice(Code::ReturnsToNode, &format!("Pod {}/{}", fresh.namespace, fresh.name), message);

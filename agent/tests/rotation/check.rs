@@ -1,0 +1,97 @@
+//! The invariants, read off what happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rotate_shared::names;
+use rotate_sim::{Event, LogEntry};
+use serde_json::Value;
+
+use crate::world::World;
+
+/// Invariant 1: at each eviction, room is held for the Pod and for every Pod evicted and not yet landed. Counts room by
+/// Pods: right where all of them are of one size.
+pub(crate) fn every_eviction_was_covered(log: &[LogEntry], candidate: &str) {
+    let mut held: BTreeSet<&str> = BTreeSet::new();
+    let mut placeholders: BTreeSet<&str> = BTreeSet::new();
+    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut evicted = 0;
+    let mut landed = 0;
+    let mut promised: BTreeSet<&str> = BTreeSet::new();
+    let mut moved_owners: BTreeSet<&str> = BTreeSet::new();
+    let mut young: BTreeSet<&str> = BTreeSet::new();
+    for LogEntry { at, event } in log {
+        match event {
+            Event::PodCreated { namespace, uid, owner, .. } => {
+                if namespace == names::ROOM_NAMESPACE {
+                    placeholders.insert(uid);
+                }
+                if let Some(owner) = owner {
+                    owners.insert(uid, owner);
+                    if moved_owners.contains(&**owner) {
+                        young.insert(uid);
+                    }
+                }
+            }
+            Event::PodRunning { uid } if placeholders.contains(&**uid) => {
+                held.insert(uid);
+            }
+            Event::PodTerminating { uid } | Event::PodDeleted { uid } => {
+                held.remove(&**uid);
+                promised.remove(&**uid);
+            }
+            Event::PodNominated { uid, .. } if young.contains(&**uid) => {
+                promised.insert(uid);
+            }
+            Event::PodBound { uid, node } if young.contains(&**uid) && node != candidate => {
+                promised.remove(&**uid);
+                landed += 1;
+            }
+            Event::PodEvicted { uid } => {
+                evicted += 1;
+                moved_owners.extend(owners.get(&**uid));
+                let room = held.len() + promised.len() + landed;
+                assert!(
+                    room >= evicted,
+                    "at {at} eviction {evicted} had no room: {} held, {} promised, {landed} landed",
+                    held.len(),
+                    promised.len()
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Invariant 3: nothing of ours is left.
+pub(crate) fn nothing_is_left(world: &World, cordoned: &[&str]) {
+    assert_eq!(world.pods(names::ROOM_NAMESPACE), Vec::<Value>::new(), "no placeholder");
+    for node in world.sim.list("nodes") {
+        let name = node["metadata"]["name"].as_str().unwrap();
+        let annotations = node["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+        let ours = |key: &&String| {
+            key.starts_with("kubectl-rotate.dev/")
+                || [names::KARPENTER_DO_NOT_DISRUPT, names::SCALE_DOWN_DISABLED].contains(&key.as_str())
+        };
+        assert_eq!(annotations.keys().filter(ours).collect::<Vec<_>>(), Vec::<&String>::new(), "marks on {name}");
+        let is_cordoned = node["spec"]["unschedulable"] == true;
+        assert_eq!(is_cordoned, cordoned.contains(&name), "whether {name} is cordoned");
+    }
+}
+
+/// Invariant 2: Pods of the workload left by the Eviction API only. Returns how many evictions were asked for and how
+/// many were accepted.
+pub(crate) fn evictions(world: &World) -> (usize, usize) {
+    let requests = world.sim.requests();
+    let deleted = requests
+        .iter()
+        .filter(|request| request.method == "DELETE" && request.path.starts_with("/api/v1/namespaces/shop/pods/"));
+    assert_eq!(deleted.count(), 0, "no Pod was deleted past the Eviction API");
+    let asked: Vec<_> = requests.iter().filter(|request| request.path.ends_with("/eviction")).collect();
+    (asked.len(), asked.iter().filter(|request| request.status == 201).count())
+}
+
+/// How often the record was written.
+pub(crate) fn record_writes(world: &World, id: &str) -> usize {
+    let path = format!("/api/v1/namespaces/{}/configmaps/rotation-{id}", names::NAMESPACE);
+    world.sim.requests().iter().filter(|request| request.path == path && request.method == "PATCH").count()
+}

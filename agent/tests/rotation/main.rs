@@ -1,0 +1,8 @@
+//! Whole rotations by the agent on the simulated cluster, in process and under a paused clock.
+
+mod check;
+mod world;
+
+mod drain;
+mod restart;
+mod surge;
