@@ -1,7 +1,5 @@
 //! Watches, as a raw stream of lines.
 
-use std::pin::pin;
-
 use super::*;
 
 /// An open watch.
@@ -33,17 +31,14 @@ impl Lines {
     /// What comes within a while.
     async fn within(&mut self, wait: Duration) -> Vec<Value> {
         let mut events = Vec::new();
-        let mut deadline = pin!(tokio::time::sleep(wait));
-        loop {
-            tokio::select! {
-                biased;
-                event = self.next() => match event {
-                    Some(event) => events.push(event),
-                    None => return events,
-                },
-                () = &mut deadline => return events,
+        let all = async {
+            while let Some(event) = self.next().await {
+                events.push(event);
             }
-        }
+        };
+        // That time is up is how it usually ends.
+        let _ = tokio::time::timeout(wait, all).await;
+        events
     }
 }
 
