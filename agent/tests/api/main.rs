@@ -1,0 +1,6 @@
+//! The control API of a whole agent on the simulated cluster, in process and under a paused clock.
+
+mod world;
+
+mod batches;
+mod rotations;
