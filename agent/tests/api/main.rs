@@ -2,5 +2,6 @@
 
 mod world;
 
+mod access;
 mod batches;
 mod rotations;
