@@ -116,13 +116,19 @@ fn create(store: &mut Store, kind: Kind, mut object: Value) {
 }
 
 /// Writes what a controller observed, with the generation it saw.
-fn report(store: &mut Store, kind: Kind, owner: &Value, status: Value) {
+fn report(store: &mut Store, kind: Kind, owner: &Value, status: &Value) {
+    let map = status.as_object().expect("a status is an object");
+    let generation = &owner["metadata"]["generation"];
+    let known = owner["status"]["observedGeneration"] == *generation
+        && map.iter().all(|(key, value)| owner["status"][key] == *value);
+    if known {
+        return;
+    }
     store.update(kind, &key(owner), |object| {
-        let map = status.as_object().expect("a status is an object");
         for (key, value) in map {
             object["status"][key] = value.clone();
         }
-        object["status"]["observedGeneration"] = owner["metadata"]["generation"].clone();
+        object["status"]["observedGeneration"] = generation.clone();
     });
 }
 

@@ -1,9 +1,6 @@
 //! The scheduler: finds a node for each Pod without one, making room by preemption where it may.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -70,6 +67,7 @@ struct Seen {
     nodes: HashMap<String, (serde_json::Value, serde_json::Value, serde_json::Value)>,
     volumes: u64,
     bound: HashMap<String, serde_json::Value>,
+    waiting: HashMap<String, Key>,
 }
 
 /// Runs until the cluster ends.
@@ -90,12 +88,14 @@ impl Scheduler {
     /// Does all that can be done now; returns when there is more to do without anything happening.
     fn tick(&mut self, cluster: &Cluster) -> Option<Timestamp> {
         let store = &mut *cluster.store();
-        loop {
-            let now = store.now();
-            self.carry_out(store, now);
-            self.observe(store, now);
-            let Some(uid) = self.queue.pop(now, cluster.settings.pop_from_backoff) else { break };
-            self.schedule(store, cluster, &uid, now);
+        let now = store.now();
+        self.carry_out(store, now);
+        self.observe(store, now);
+        let mut view = None;
+        // While the store is locked nothing happens but what is decided here, and the view follows that.
+        while let Some(uid) = self.queue.pop(now, cluster.settings.pop_from_backoff) {
+            let view = view.get_or_insert_with(|| self.view(store));
+            self.schedule(store, cluster, view, &uid, now);
         }
         let dues = self.assumed.iter().map(|a| a.due).chain(self.sentences.iter().map(|s| s.due));
         dues.chain(self.queue.next()).min()
@@ -168,29 +168,25 @@ impl Scheduler {
         for uid in self.seen.bound.keys().filter(|uid| !seen.bound.contains_key(*uid)) {
             self.cache.forget(uid);
         }
-        self.seen = seen;
         waiting.retain(|pod| !self.assumed.iter().any(|assumed| assumed.pod.uid == object::uid(pod)));
         for pod in &waiting {
             let info = self.cache.info(pod);
             self.queue.admit(&info.uid, info.priority, info.minds_neighbours(), now);
+            seen.waiting.insert(info.uid.clone(), info.key.clone());
         }
-        let waiting: HashSet<&str> = waiting.iter().map(|pod| object::uid(pod)).collect();
-        self.queue.retain(|uid| waiting.contains(uid));
+        self.queue.retain(|uid| seen.waiting.contains_key(uid));
+        self.seen = seen;
     }
 
-    fn schedule(&mut self, store: &mut Store, cluster: &Cluster, uid: &str, now: Timestamp) {
-        let Some(pod) = store.by_uid(Kind::Pod, uid).cloned() else { return };
-        if self.sentences.iter().any(|sentence| sentence.by == uid) {
-            return;
-        }
-        let info = self.cache.info(&pod);
+    /// The cluster as decisions see it, what is only assumed included.
+    fn view(&mut self, store: &Store) -> View {
         let mut world = World::of(store, &mut self.cache);
         for assumed in &self.assumed {
-            if let Some(node) = world.node(&assumed.node) {
-                node.add(assumed.pod.clone());
+            if let Some(at) = world.position(&assumed.node) {
+                world.add(at, assumed.pod.clone());
             }
         }
-        let nominated: Vec<Arc<PodInfo>> = store
+        let nominated = store
             .iter(Kind::Pod)
             .filter(|pod| {
                 object::node_name(pod).is_empty() && !object::text(pod, "/status/nominatedNodeName").is_empty()
@@ -198,15 +194,34 @@ impl Scheduler {
             .filter(|pod| !self.assumed.iter().any(|assumed| assumed.pod.uid == object::uid(pod)))
             .map(|pod| self.cache.info(pod))
             .collect();
-        match decide(&info, &mut world, &nominated, store.random()) {
-            Decision::Bind(node) if cluster.settings.bind_delay.is_zero() => bind(store, &info.key, &node),
-            Decision::Bind(node) => {
-                nominate(store, &info.key, &node);
-                self.assumed.push(Assumed { pod: info, node, due: clock::after(now, cluster.settings.bind_delay) });
+        View { world, nominated }
+    }
+
+    fn schedule(&mut self, store: &mut Store, cluster: &Cluster, view: &mut View, uid: &str, now: Timestamp) {
+        let key = self.seen.waiting.get(uid).cloned();
+        let Some(pod) = key.and_then(|key| store.get(Kind::Pod, &key.0, &key.1).cloned()) else { return };
+        if self.sentences.iter().any(|sentence| sentence.by == uid) {
+            return;
+        }
+        let info = self.cache.info(&pod);
+        match decide(&info, &mut view.world, &view.nominated, store.random()) {
+            Decision::Bind(at) => {
+                let node = view.world.nodes[at].name.clone();
+                view.nominated.retain(|other| other.uid != uid);
+                view.world.add(at, info.clone());
+                self.queue.wake(true, now);
+                if cluster.settings.bind_delay.is_zero() {
+                    bind(store, &info.key, &node);
+                } else {
+                    nominate(store, &info.key, &node);
+                    self.assumed.push(Assumed { pod: info, node, due: clock::after(now, cluster.settings.bind_delay) });
+                }
             }
             Decision::Preempt(victims, message) => {
                 refuse(store, &info.key, &message, now);
-                nominate(store, &info.key, &victims.node);
+                let promised = nominate(store, &info.key, &victims.node);
+                view.nominated.retain(|other| other.uid != uid);
+                view.nominated.extend(promised.map(|pod| self.cache.info(&pod)));
                 let due = clock::after(now, cluster.settings.preemption);
                 self.sentences.extend(
                     victims.pods.into_iter().filter(|victim| !victim.terminating).map(|victim| Sentence {
@@ -219,6 +234,7 @@ impl Scheduler {
             Decision::Nowhere { message, promised } => {
                 if !promised {
                     if !info.nominated.is_empty() {
+                        view.nominated.retain(|other| other.uid != uid);
                         store.update(Kind::Pod, &info.key, |pod| object::remove(pod, "/status", "nominatedNodeName"));
                     }
                     let told = object::list(&pod, "/status/conditions").iter().any(|c| c["message"] == message);
@@ -230,6 +246,14 @@ impl Scheduler {
             }
         }
     }
+}
+
+/// What one round of decisions is made on.
+#[derive(Debug)]
+struct View {
+    world: World,
+    /// Pods that were promised room and are not there yet.
+    nominated: Vec<Arc<PodInfo>>,
 }
 
 /// Whether a DaemonSet wants a Pod of its own there: what resources are left does not matter.
@@ -259,8 +283,8 @@ pub(crate) fn bind(store: &mut Store, key: &Key, node: &str) {
     });
 }
 
-fn nominate(store: &mut Store, key: &Key, node: &str) {
-    store.update(Kind::Pod, key, |pod| pod["status"]["nominatedNodeName"] = json!(node));
+fn nominate(store: &mut Store, key: &Key, node: &str) -> Option<Arc<serde_json::Value>> {
+    store.update(Kind::Pod, key, |pod| pod["status"]["nominatedNodeName"] = json!(node))
 }
 
 fn refuse(store: &mut Store, key: &Key, message: &str, now: Timestamp) {

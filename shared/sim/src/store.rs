@@ -117,10 +117,6 @@ impl Store {
         self.shelves.get(&kind).into_iter().flat_map(|shelf| shelf.objects.values())
     }
 
-    pub(crate) fn by_uid(&self, kind: Kind, uid: &str) -> Option<&Arc<Value>> {
-        self.iter(kind).find(|object| object::uid(object) == uid)
-    }
-
     /// Changes of a kind after `version`; an error where they are no longer all known.
     pub(crate) fn changes(&self, kind: Kind, version: u64) -> Result<impl Iterator<Item = &Change>, u64> {
         let shelf = self.shelves.get(&kind);

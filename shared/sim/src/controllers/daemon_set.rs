@@ -47,7 +47,7 @@ pub(super) fn reconcile(store: &mut Store) -> Option<Timestamp> {
             "desiredNumberScheduled": wanted, "currentNumberScheduled": pods.len(), "numberReady": ready,
             "numberAvailable": ready, "updatedNumberScheduled": pods.len(), "numberMisscheduled": 0,
         });
-        report(store, Kind::DaemonSet, set, status);
+        report(store, Kind::DaemonSet, set, &status);
     }
     None
 }

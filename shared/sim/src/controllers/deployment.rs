@@ -39,7 +39,7 @@ pub(super) fn reconcile(store: &mut Store) -> Option<Timestamp> {
             "readyReplicas": all_ready, "availableReplicas": all_ready,
             "updatedReplicas": current.first().and_then(|set| object::number(set, "/status/replicas")).unwrap_or(0),
         });
-        report(store, Kind::Deployment, deployment, status);
+        report(store, Kind::Deployment, deployment, &status);
     }
     None
 }

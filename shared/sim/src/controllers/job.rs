@@ -22,7 +22,7 @@ pub(super) fn reconcile(store: &mut Store) -> Option<Timestamp> {
         let succeeded = phase("Succeeded").max(number("/status/succeeded", 0));
         let failed = phase("Failed").max(number("/status/failed", 0));
         let completions = number("/spec/completions", 1);
-        report(store, Kind::Job, job, json!({"active": active, "succeeded": succeeded, "failed": failed}));
+        report(store, Kind::Job, job, &json!({"active": active, "succeeded": succeeded, "failed": failed}));
         let end = if succeeded >= completions {
             Some(("Complete", ""))
         } else if failed > number("/spec/backoffLimit", 6) {

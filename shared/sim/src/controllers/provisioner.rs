@@ -103,8 +103,13 @@ impl State {
             .collect();
         for name in &under_way {
             // As it will be: Ready, and with nothing on it but what is there already.
-            let pods = world.node(name).map(|node| std::mem::take(&mut node.pods)).unwrap_or_default();
-            world.nodes.retain(|node| node.name != *name);
+            let pods = world.position(name).map(|at| {
+                let pods = world.nodes[at].pods.clone();
+                world.put(at, Vec::new());
+                world.nodes.remove(at);
+                pods
+            });
+            let pods = pods.unwrap_or_default();
             self.open(&mut world, name, pods);
         }
         // One that has just become Ready keeps its taint for a moment.
@@ -119,14 +124,14 @@ impl State {
         for pod in &pending {
             let taken = (0..world.nodes.len()).find(|&at| scheduler::fits(pod, &world, at).is_ok());
             if let Some(at) = taken {
-                world.nodes[at].add(pod.clone());
+                world.add(at, pod.clone());
                 continue;
             }
             self.open(&mut world, &format!("{}-{}", self.provisioner.prefix, self.brought + new + 1), Vec::new());
             let at = world.nodes.len() - 1;
             let refused = match scheduler::fits(pod, &world, at) {
                 Ok(()) if self.brought + new < self.provisioner.max => {
-                    world.nodes[at].add(pod.clone());
+                    world.add(at, pod.clone());
                     new += 1;
                     continue;
                 }
@@ -141,11 +146,8 @@ impl State {
 
     /// Adds a node of the template to the world.
     fn open(&self, world: &mut World, name: &str, pods: Vec<Arc<PodInfo>>) {
-        let mut node = NodeInfo::of(&self.node(name));
-        for pod in pods {
-            node.add(pod);
-        }
-        world.nodes.push(node);
+        world.nodes.push(NodeInfo::of(&self.node(name)));
+        world.put(world.nodes.len() - 1, pods);
     }
 
     fn wants_room(&self, pod: &Value) -> bool {

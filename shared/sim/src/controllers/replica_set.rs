@@ -23,7 +23,7 @@ pub(super) fn reconcile(store: &mut Store) -> Option<Timestamp> {
         }
         let ready = count_ready(pods);
         let status = json!({"replicas": active.len(), "readyReplicas": ready, "availableReplicas": ready});
-        report(store, Kind::ReplicaSet, set, status);
+        report(store, Kind::ReplicaSet, set, &status);
     }
     None
 }

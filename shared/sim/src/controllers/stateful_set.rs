@@ -27,7 +27,7 @@ pub(super) fn reconcile(store: &mut Store) -> Option<Timestamp> {
         let status = json!({
             "replicas": active, "readyReplicas": ready, "availableReplicas": ready, "currentReplicas": active,
         });
-        report(store, Kind::StatefulSet, set, status);
+        report(store, Kind::StatefulSet, set, &status);
     }
     None
 }

@@ -14,8 +14,8 @@ use crate::random::Random;
 /// What becomes of a Pod.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
-    /// There.
-    Bind(String),
+    /// On the node at this position.
+    Bind(usize),
     /// There, once these Pods are gone. The message is what its condition says meanwhile.
     Preempt(Victims, String),
     /// Nowhere, for these reasons; `promised` while victims on its nominated node are still leaving.
@@ -34,11 +34,10 @@ pub(crate) fn decide(pod: &PodInfo, world: &mut World, nominated: &[Arc<PodInfo>
     }
     // The node it was promised comes first, as long as it will do.
     if let Some(&at) = feasible.iter().find(|&&at| world.nodes[at].name == pod.nominated) {
-        return Decision::Bind(world.nodes[at].name.clone());
+        return Decision::Bind(at);
     }
     if !feasible.is_empty() {
-        let at = score::best(pod, world, &feasible, random);
-        return Decision::Bind(world.nodes[at].name.clone());
+        return Decision::Bind(score::best(pod, world, &feasible, random));
     }
     let mut message = summary(&refusals, world.nodes.len());
     match preemption::preempt(pod, world, &refusals, nominated) {
@@ -61,11 +60,11 @@ pub(crate) fn fits(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc
         .collect();
     if !guests.is_empty() {
         for guest in &guests {
-            world.nodes[at].add((*guest).clone());
+            world.add(at, (*guest).clone());
         }
         let verdict = filters::filter(pod, world, at);
         for guest in &guests {
-            world.nodes[at].remove(&guest.uid);
+            world.remove(at, &guest.uid);
         }
         verdict?;
     }

@@ -54,10 +54,11 @@ fn affinity(pod: &PodInfo, world: &World, node: &NodeInfo) -> bool {
 
 /// Whether some Pod's anti-affinity keeps this one away.
 fn repelled(pod: &PodInfo, world: &World, node: &NodeInfo) -> bool {
-    world.nodes.iter().any(|other| {
-        let terms = other.pods.iter().flat_map(|present| &present.anti_affinity);
-        terms.into_iter().any(|term| same_domain(&term.key, node, other) && is_about(term, pod, world))
-    })
+    world.repelling > 0
+        && world.nodes.iter().any(|other| {
+            let terms = other.pods.iter().flat_map(|present| &present.anti_affinity);
+            terms.into_iter().any(|term| same_domain(&term.key, node, other) && is_about(term, pod, world))
+        })
 }
 
 /// The sum of the preferred terms that the node meets.

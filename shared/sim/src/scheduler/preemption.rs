@@ -78,14 +78,13 @@ fn cost(at: usize, pods: &[Arc<PodInfo>]) -> (i64, i64, usize, Reverse<String>, 
 
 /// The fewest Pods of lower priority without which the Pod fits; `None` where even all of them would not do.
 fn victims(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc<PodInfo>]) -> Option<Vec<Arc<PodInfo>>> {
-    let before = world.nodes[at].clone();
-    let mut lower: Vec<Arc<PodInfo>> =
-        before.pods.iter().filter(|other| other.priority < pod.priority).cloned().collect();
+    let before = world.nodes[at].pods.clone();
+    let mut lower: Vec<Arc<PodInfo>> = before.iter().filter(|other| other.priority < pod.priority).cloned().collect();
     if lower.is_empty() {
         return None;
     }
     for other in &lower {
-        world.nodes[at].remove(&other.uid);
+        world.remove(at, &other.uid);
     }
     let mut found = None;
     if decide::fits(pod, world, at, nominated).is_ok() {
@@ -93,14 +92,14 @@ fn victims(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc<PodInfo
         lower.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.started.cmp(&b.started)));
         let mut victims = Vec::new();
         for other in lower {
-            world.nodes[at].add(other.clone());
+            world.add(at, other.clone());
             if decide::fits(pod, world, at, nominated).is_err() {
-                world.nodes[at].remove(&other.uid);
+                world.remove(at, &other.uid);
                 victims.push(other);
             }
         }
         found = Some(victims).filter(|victims| !victims.is_empty());
     }
-    world.nodes[at] = before;
+    world.put(at, before);
     found
 }

@@ -15,7 +15,8 @@ pub(crate) fn best(pod: &PodInfo, world: &World, nodes: &[usize], random: &mut R
     let taints = column(&|node| soft_taints(pod, node));
     let affinity = column(&|node| preferred(pod, node));
     let neighbours = column(&|node| neighbours::preference(pod, world, node));
-    let crowding = column(&|node| spread::crowding(pod, world, node));
+    let all = spread::crowding(pod, world);
+    let crowding: Vec<i64> = nodes.iter().map(|&at| all[at]).collect();
     let room = column(&|node| least_allocated(pod, node));
     let scores: Vec<i64> = (0..nodes.len())
         .map(|i| {

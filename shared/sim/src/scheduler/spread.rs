@@ -48,24 +48,33 @@ fn matching(pod: &PodInfo, node: &NodeInfo, spread: &Spread) -> i64 {
     i64::try_from(matching.count()).unwrap_or(i64::MAX)
 }
 
-/// How many Pods like this one share the node's domains; fewer is better. Without constraints of its own, a Pod keeps
+/// How many Pods like this one share each node's domains; fewer is better. Without constraints of its own, a Pod keeps
 /// away from others of its owner, by zone and node.
-pub(crate) fn crowding(pod: &PodInfo, world: &World, node: &NodeInfo) -> i64 {
-    let mut sum = 0;
+pub(crate) fn crowding(pod: &PodInfo, world: &World) -> Vec<i64> {
+    let mut sums = vec![0; world.nodes.len()];
     for spread in pod.spread.iter().filter(|spread| !spread.hard) {
-        let value = node.label(&spread.key);
-        let domain = world.nodes.iter().filter(|other| value.is_some() && other.label(&spread.key) == value);
-        sum += domain.map(|other| matching(pod, other, spread)).sum::<i64>();
+        add_by_domain(&mut sums, world, &spread.key, &|node| matching(pod, node, spread));
     }
     if pod.spread.is_empty() && !pod.owner.is_empty() {
         let siblings = |node: &NodeInfo| {
             let siblings = node.pods.iter().filter(|other| other.owner == pod.owner && !other.terminating);
             i64::try_from(siblings.count()).unwrap_or(i64::MAX)
         };
-        let zone = node.label("topology.kubernetes.io/zone");
-        let near =
-            world.nodes.iter().filter(|other| zone.is_some() && other.label("topology.kubernetes.io/zone") == zone);
-        sum += siblings(node) + near.map(siblings).sum::<i64>();
+        add_by_domain(&mut sums, world, "topology.kubernetes.io/zone", &siblings);
+        add_by_domain(&mut sums, world, "kubernetes.io/hostname", &siblings);
     }
-    sum
+    sums
+}
+
+/// Adds to each node the count of all nodes that share its value of `key`.
+fn add_by_domain(sums: &mut [i64], world: &World, key: &str, count: &dyn Fn(&NodeInfo) -> i64) {
+    let mut domains: BTreeMap<&str, i64> = BTreeMap::new();
+    for node in &world.nodes {
+        if let Some(value) = node.label(key) {
+            *domains.entry(value).or_default() += count(node);
+        }
+    }
+    for (sum, node) in sums.iter_mut().zip(&world.nodes) {
+        *sum += node.label(key).and_then(|value| domains.get(value)).copied().unwrap_or(0);
+    }
 }

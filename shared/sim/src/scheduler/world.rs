@@ -35,18 +35,18 @@ impl NodeInfo {
         }
     }
 
-    pub(crate) fn add(&mut self, pod: Arc<PodInfo>) {
+    fn add(&mut self, pod: Arc<PodInfo>) {
         quantity::add(&mut self.used, &pod.requests);
         self.pods.push(pod);
     }
 
-    pub(crate) fn remove(&mut self, uid: &str) {
-        if let Some(at) = self.pods.iter().position(|pod| pod.uid == uid) {
-            let pod = self.pods.remove(at);
-            for (resource, amount) in &pod.requests {
-                *self.used.entry(resource.clone()).or_default() -= amount;
-            }
+    fn remove(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
+        let at = self.pods.iter().position(|pod| pod.uid == uid)?;
+        let pod = self.pods.remove(at);
+        for (resource, amount) in &pod.requests {
+            *self.used.entry(resource.clone()).or_default() -= amount;
         }
+        Some(pod)
     }
 
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
@@ -66,6 +66,8 @@ pub(crate) struct World {
     pub(crate) namespaces: BTreeMap<String, Map<String, Value>>,
     /// By namespace and claim: whether it is bound, and where its volume may be used.
     pub(crate) claims: BTreeMap<(String, String), Claim>,
+    /// How many Pods have anti-affinity of their own; where none has, nobody is repelled.
+    pub(crate) repelling: usize,
 }
 
 /// A claim, as far as it restricts nodes.
@@ -123,7 +125,36 @@ impl World {
                 (object::name(namespace).to_owned(), labels)
             })
             .collect();
-        Self { nodes, namespaces, claims: claims(store) }
+        let mut world = Self { nodes, namespaces, claims: claims(store), repelling: 0 };
+        let pods = world.nodes.iter().flat_map(|node| &node.pods);
+        world.repelling = pods.filter(|pod| !pod.anti_affinity.is_empty()).count();
+        world
+    }
+
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    pub(crate) fn add(&mut self, at: usize, pod: Arc<PodInfo>) {
+        self.repelling += usize::from(!pod.anti_affinity.is_empty());
+        self.nodes[at].add(pod);
+    }
+
+    pub(crate) fn remove(&mut self, at: usize, uid: &str) {
+        if let Some(pod) = self.nodes[at].remove(uid) {
+            self.repelling -= usize::from(!pod.anti_affinity.is_empty());
+        }
+    }
+
+    /// Has exactly these Pods on a node.
+    pub(crate) fn put(&mut self, at: usize, pods: Vec<Arc<PodInfo>>) {
+        for pod in std::mem::take(&mut self.nodes[at].pods) {
+            self.repelling -= usize::from(!pod.anti_affinity.is_empty());
+        }
+        self.nodes[at].used.clear();
+        for pod in pods {
+            self.add(at, pod);
+        }
     }
 
     pub(crate) fn node(&mut self, name: &str) -> Option<&mut NodeInfo> {
