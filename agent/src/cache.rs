@@ -5,7 +5,7 @@
 //!                                                   │ interns Shape, Labels, names
 //! ```
 //!
-//! One task for each kind writes its objects into the [`State`]; readers take a [`Cache::read`] guard, never across an await.
+//! One task writes the [`State`]; readers take a [`Cache::read`] guard, never across an await.
 
 pub mod decode;
 pub mod feed;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::State;
 use super::feed::Health;
 
-/// A shared, cheaply cloned handle. Only the feeds write: one task for each kind, its own objects.
+/// A shared, cheaply cloned handle. Only the feed task writes.
 #[derive(Clone, Debug)]
 pub struct Cache {
     state: Arc<RwLock<State>>,
@@ -32,9 +32,7 @@ impl Cache {
     pub(crate) fn read_whole(state: State) -> Self {
         let cache = Self::new(state);
         cache.note(|health| {
-            for feed in [&mut health.pods, &mut health.nodes, &mut health.pdbs] {
-                feed.synced = true;
-            }
+            [&mut health.pods, &mut health.nodes, &mut health.pdbs].into_iter().for_each(|feed| feed.synced = true);
         });
         cache
     }

@@ -19,6 +19,8 @@ use crate::{
 };
 
 pub(crate) mod selector;
+#[cfg(test)]
+mod tests;
 
 /// Namespace (empty for cluster-wide kinds) and name.
 pub(crate) type Key = (String, String);
