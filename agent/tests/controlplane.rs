@@ -11,6 +11,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 #[path = "controlplane/harness.rs"]
 mod harness;
+#[path = "controlplane/installed.rs"]
+mod installed;
 #[path = "controlplane/selftest.rs"]
 mod selftest;
 
@@ -44,6 +46,9 @@ fn main() -> ExitCode {
         }),
         trial(&shared, "audit_log_tells_who_asked_for_what", async |plane| {
             selftest::the_audit_log_tells_who_asked_for_what(plane).await
+        }),
+        trial(&shared, "rights_of_the_manifests_suffice", async |_| {
+            installed::the_rights_of_the_manifests_suffice().await
         }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);

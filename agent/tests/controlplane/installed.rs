@@ -1,0 +1,171 @@
+//! The program as `manifests/` install it: its rights, the tokens of people, its end.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::Request;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use kube::{Client, Config};
+use rotate_shared::{Phase, Rotation, RotationList, names};
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use crate::harness::ControlPlane;
+use crate::harness::nodes::FakeNode;
+use crate::harness::wait::eventually;
+use crate::harness::workloads::{self, Workload};
+
+const SOON: Duration = Duration::from_secs(60);
+
+pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
+    // Its own: the manifests' namespaces are there once.
+    let plane = ControlPlane::start().await?;
+    let client = plane.client().await?;
+    for name in ["one", "two", "three"] {
+        FakeNode::new(name).allocatable("cpu", "2").create_ready(&client).await?;
+    }
+    install(&client).await?;
+    workloads::namespace(&client, "shop").await?;
+    Workload::new("shop", "web", 3).deployment(&client).await?;
+    let pods = workloads::running(&client, "shop", "web", 3, SOON).await?;
+    let candidate = workloads::node_of(&pods[0]);
+    agents_run(&client).await?;
+
+    let before = plane.audit().mark()?;
+    let mut agent = Agent::start(&plane, &client).await?;
+    let operator = agent.caller(&client, "rotate-operator").await?;
+    let viewer = agent.caller(&client, "rotate-viewer").await?;
+    let body = json!({ "nodes": [candidate], "options": { "then": "delete" } });
+    let refused = post::<RotationList>(&viewer, "/v1/rotations", &body).await;
+    ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
+    let begun = post::<RotationList>(&operator, "/v1/rotations", &body).await?.items.remove(0);
+    ensure!(begun.requested_by.credential_id.is_some_and(|id| id.starts_with("JTI=")));
+    let path = format!("/v1/rotations/{}", begun.id);
+    let end = eventually("the rotation's end", SOON, async || {
+        let rotation: Rotation = viewer.request(Request::get(&path).body(Vec::new())?).await?;
+        Ok(rotation.phase.is_terminal().then_some(rotation))
+    });
+    let end = end.await?;
+    ensure!(end.phase == Phase::Succeeded, "{end:#?}");
+    ensure!(Api::<Node>::all(client.clone()).get_opt(&candidate).await?.is_none());
+
+    agent.end_in_order().await?;
+    let lease = Api::<Lease>::namespaced(client, names::NAMESPACE).get(names::AGENT).await?;
+    let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+    ensure!(holder.is_empty(), "the lead was not given up: {holder}");
+
+    let account = format!("system:serviceaccount:{}:{}", names::NAMESPACE, names::AGENT);
+    let requests = plane.audit().of(&account, before)?;
+    ensure!(requests.iter().any(|request| request.resource() == "pods/eviction"));
+    for request in requests {
+        ensure!(request.code() != 403, "{} {} is not allowed", request.verb, request.uri);
+        let discovery = ["/api", "/apis", "/openapi"].iter().any(|path| request.uri.trim_end_matches('/') == *path);
+        ensure!(!discovery, "asked for {}", request.uri);
+    }
+    Ok(())
+}
+
+/// Creates what `kubectl apply -k manifests/base` would.
+async fn install(client: &Client) -> Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
+    for file in ["namespaces", "priority-class", "agent-rbac", "people-rbac", "deployment"] {
+        let text = std::fs::read_to_string(folder.join(file).with_extension("yaml"))?;
+        for object in serde_saphyr::from_multiple::<Value>(&text)? {
+            create(client, &object).await.with_context(|| format!("failed to create {object}"))?;
+        }
+        if file == "namespaces" {
+            for namespace in [names::NAMESPACE, names::ROOM_NAMESPACE] {
+                workloads::default_service_account(client, namespace).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn create(client: &Client, object: &Value) -> Result<()> {
+    let plural = match object["kind"].as_str().context("a kind")? {
+        "PriorityClass" => "priorityclasses".to_owned(),
+        kind => format!("{}s", kind.to_lowercase()),
+    };
+    let version = object["apiVersion"].as_str().context("an apiVersion")?;
+    let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+    let namespace = object["metadata"]["namespace"].as_str().map(|name| format!("/namespaces/{name}"));
+    let path = format!("{group}{}/{plural}", namespace.unwrap_or_default());
+    post::<Value>(client, &path, object).await?;
+    Ok(())
+}
+
+/// The API server lets the Deployment's Pods into their restricted namespace.
+async fn agents_run(client: &Client) -> Result<()> {
+    let pods = Api::<Pod>::namespaced(client.clone(), names::NAMESPACE);
+    eventually("two agents", SOON, async || {
+        let pods = pods.list(&ListParams::default()).await?;
+        Ok((pods.items.iter().filter(|pod| workloads::is_running(pod)).count() == 2).then_some(()))
+    })
+    .await
+}
+
+async fn post<T: serde::de::DeserializeOwned>(client: &Client, path: &str, body: &Value) -> kube::Result<T> {
+    let request = Request::post(path).header("content-type", "application/json");
+    client.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
+}
+
+async fn token(client: &Client, account: &str, audience: Option<&str>) -> Result<String> {
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts/{account}/token", names::NAMESPACE);
+    let audiences: Vec<_> = audience.into_iter().collect();
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": { "audiences": audiences, "expirationSeconds": 3600 },
+    });
+    let answer: Value = post(client, &path, &request).await?;
+    Ok(answer["status"]["token"].as_str().context("a token")?.to_owned())
+}
+
+/// The built program, as a process.
+struct Agent {
+    process: Child,
+    control: u16,
+}
+
+impl Agent {
+    /// Starts it with the token of its account and waits until it is ready.
+    async fn start(plane: &ControlPlane, client: &Client) -> Result<Self> {
+        let kubeconfig = plane.kubeconfig_with_token(names::AGENT, &token(client, names::AGENT, None).await?)?;
+        let control = plane.agent_port();
+        let ops = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let process = Command::new(env!("CARGO_BIN_EXE_rotate-agent"))
+            .env("ROTATE_KUBECONFIG", kubeconfig)
+            .args(["--control-addr", &format!("127.0.0.1:{control}"), "--ops-addr", &format!("127.0.0.1:{ops}")])
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let health = Client::try_from(Config::new(format!("http://127.0.0.1:{ops}").parse()?))?;
+        eventually("the agent to be ready", SOON, async || {
+            Ok(health.request_text(Request::get("/readyz").body(Vec::new())?).await.ok())
+        })
+        .await?;
+        Ok(Self { process, control })
+    }
+
+    /// Somebody who calls the control port with the token of an account.
+    async fn caller(&self, client: &Client, account: &str) -> Result<Client> {
+        let mut config = Config::new(format!("http://127.0.0.1:{}", self.control).parse()?);
+        let token: String = token(client, account, Some(names::AUDIENCE)).await?;
+        config.auth_info.token = Some(token.into());
+        Ok(Client::try_from(config)?)
+    }
+
+    /// As the kubelet ends it.
+    async fn end_in_order(&mut self) -> Result<()> {
+        let id = self.process.id().context("it still runs")?;
+        ensure!(Command::new("kill").args(["-TERM", &id.to_string()]).status().await?.success());
+        let status = tokio::time::timeout(Duration::from_secs(15), self.process.wait()).await??;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+}
