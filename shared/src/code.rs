@@ -57,6 +57,8 @@ pub enum Code {
     MultiplePodDisruptionBudgets,
     /// A Pod that came back to the cordoned node again and again.
     ReturnsToNode,
+    /// A Pod that cannot be read: what it needs is unknown.
+    UnreadablePod,
     /// The provider of this node is not driven yet.
     ProviderUnsupported,
     /// The API server refuses or changes our placeholder.

@@ -9,6 +9,7 @@ use rotate_shared::{Code, names};
 
 use super::classify::{self, Context, Verdict};
 use super::constraints::{self, Placement};
+use crate::cache::index::Unreadable;
 use crate::cache::{Node, Pod, Resources, State};
 use crate::drain::{blockers, order};
 
@@ -72,6 +73,7 @@ pub fn class_id(place: usize) -> String {
 #[must_use]
 pub fn moves(state: &State, context: &Context<'_>) -> Moves {
     let mut moves = Moves { blockers: node_blockers(context), ..Moves::default() };
+    moves.blockers.extend(state.unreadable_on(&context.node.name).map(unreadable));
     let mut rooms = Vec::new();
     let mut unreserved = 0;
     for (pod, verdict) in classify::classify_node(state, context) {
@@ -120,6 +122,16 @@ pub fn moves(state: &State, context: &Context<'_>) -> Moves {
         judge_budgets(state, &mut moves);
     }
     moves
+}
+
+/// A Pod of which we do not know what it needs must not be evicted as if it needed nothing.
+fn unreadable(note: &Unreadable) -> Notice {
+    Notice {
+        code: Code::UnreadablePod,
+        object: format!("Pod {}", note.object.path()),
+        message: format!("failed to {}", note.message),
+        remedy: String::new(),
+    }
 }
 
 /// What stands in the way of rotating the node itself. Our own marks on it do not.
