@@ -8,7 +8,8 @@ use axum::Router;
 use kube::Client;
 use rotate_shared::names;
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::cache::feed::Feeds;
@@ -23,9 +24,13 @@ use crate::rotation::{Engine, EngineConfig};
 /// How long answers that are under way may take once the agent is asked to end.
 const GRACE: Duration = Duration::from_secs(10);
 
+const ELECTION: &str = "the election";
+
 /// How an agent is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// How this process appears in the Lease; no other may have the same. Default [`lease::identity`].
+    pub identity: Option<String>,
     /// Namespace of the records and the Lease. Default [`names::NAMESPACE`].
     pub namespace: String,
     /// Image that placeholders pause in. Default [`Config::PAUSE_IMAGE`].
@@ -40,7 +45,7 @@ impl Config {
     /// What the kubelet itself pauses in.
     pub const PAUSE_IMAGE: &str = "registry.k8s.io/pause:3.10";
     /// A guard against a batch that asks for too much, not a pace: batches are one at a time by default.
-    pub const MAX_CONCURRENT: u32 = 10;
+    pub const MAX_CONCURRENT: u32 = 5;
     /// A record is some 10 KiB: a few megabytes in all.
     pub const HISTORY_LIMIT: usize = 200;
 }
@@ -48,6 +53,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            identity: None,
             namespace: names::NAMESPACE.to_owned(),
             placeholder_image: Self::PAUSE_IMAGE.to_owned(),
             max_concurrent: Self::MAX_CONCURRENT,
@@ -79,6 +85,9 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
+    /// Rotations go forward in another process.
+    #[error("lead: {0} does")]
+    Led(String),
     /// A task that must not end has ended.
     #[error("go on: {0} ended")]
     TaskEnded(String),
@@ -88,10 +97,13 @@ pub enum AgentError {
 #[derive(Debug)]
 pub struct Agent {
     api: http::Api,
-    // Each ends only by a defect.
-    tasks: JoinSet<String>,
-    // Each ends only by a defect, or once `closing` is cancelled.
-    servers: JoinSet<String>,
+    holder: watch::Receiver<Option<String>>,
+    // Feeds, records, election, engine: each ends only by a defect, or by `resign`.
+    tasks: JoinSet<&'static str>,
+    engine: AbortHandle,
+    // Each ends only by a defect, or by `api.closing`.
+    servers: JoinSet<&'static str>,
+    resign: CancellationToken,
     // Followers' connections are not in `servers`: they end by this.
     _closing: DropGuard,
 }
@@ -100,41 +112,47 @@ impl Agent {
     /// Starts the agent's tasks on the present runtime.
     #[must_use]
     pub fn start(config: Config, client: Client, clock: Clock) -> Self {
-        let store = Store::new(client.clone(), &config.namespace, clock);
-        let cache = Cache::new(State::default());
-        let views = Views::default();
-        let closing = CancellationToken::new();
-        let mut feeds = Feeds::run(client.clone(), cache.clone(), clock);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { feeds.ended().await });
-        let watched = store.clone();
-        tasks.spawn(async move {
-            watched.run().await;
-            "the watch of the records".to_owned()
-        });
         let times = Times::default();
-        let identity = lease::identity(clock);
+        let identity = config.identity.unwrap_or_else(|| lease::identity(clock));
         let election = Election::new(client.clone(), &config.namespace, names::AGENT, &identity, times, clock);
-        let term = election.subscribe();
-        let stop = closing.clone().cancelled_owned();
-        tasks.spawn(async move {
-            election.run(stop).await;
-            "the election".to_owned()
-        });
+        let (term, holder) = (election.subscribe(), election.holder());
+        let cache = Cache::new(State::default());
+        let store = Store::new(client.clone(), &config.namespace, clock);
+        let views = Views::default();
         let engine = EngineConfig {
             placeholder_image: config.placeholder_image,
             max_concurrent: config.max_concurrent,
             history_limit: config.history_limit,
             effect_timeout: times.wait,
         };
-        let engine = Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term, clock);
+        let engine =
+            Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term.clone(), clock);
+        let resign = CancellationToken::new();
+        let mut feeds = Feeds::run(client.clone(), cache.clone(), clock);
+
+        let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            engine.run().await;
-            "the engine".to_owned()
+            let ended = feeds.ended().await;
+            tracing::error!("{ended} ended");
+            "a feed"
         });
-        let guard = closing.clone().drop_guard();
-        let api = http::Api { cache, views, store, client, clock, closing };
-        Self { api, tasks, servers: JoinSet::new(), _closing: guard }
+        let records = store.clone();
+        tasks.spawn(async move {
+            records.run().await;
+            "the watch of the records"
+        });
+        let resigned = resign.clone().cancelled_owned();
+        tasks.spawn(async move {
+            election.run(resigned).await;
+            ELECTION
+        });
+        let engine = tasks.spawn(async move {
+            engine.run().await;
+            "the engine"
+        });
+        let api = http::Api { cache, views, store, term, client, clock, closing: CancellationToken::new() };
+        let closing = api.closing.clone().drop_guard();
+        Self { api, holder, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }
 
     /// Opens the ports; the addresses returned are those taken.
@@ -162,7 +180,7 @@ impl Agent {
             if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(closing).await {
                 tracing::error!(error = %error, "{name} failed");
             }
-            name.to_owned()
+            name
         });
     }
 
@@ -177,6 +195,29 @@ impl Agent {
         &self.api.views
     }
 
+    /// Waits until the cluster and the records were read: from here on requests are answered.
+    pub async fn ready(&self) {
+        self.api.cache.synced().await;
+        // The sender lives as long as this value.
+        let _ = self.api.views.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Waits until this agent leads: from here on rotations go forward.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentError::Led`] where another agent still holds the Lease after `patience`. One that has just died holds it
+    /// for another 15 s.
+    pub async fn leads(&self, patience: Duration) -> Result<(), AgentError> {
+        let mut term = self.api.term.clone();
+        let leads = async { term.wait_for(Option::is_some).await.is_ok() };
+        if tokio::time::timeout(patience, leads).await.unwrap_or(false) {
+            return Ok(());
+        }
+        let holder = self.holder.borrow().clone();
+        Err(AgentError::Led(holder.unwrap_or_else(|| "an agent that could not be asked for".to_owned())))
+    }
+
     /// Waits until a task ends that must not.
     pub async fn failed(&mut self) -> AgentError {
         let ended = tokio::select! {
@@ -184,18 +225,27 @@ impl Agent {
             Some(ended) = self.servers.join_next() => ended,
             else => return std::future::pending().await,
         };
-        AgentError::TaskEnded(ended.unwrap_or_else(|error| error.to_string()))
+        AgentError::TaskEnded(ended.map_or_else(|error| error.to_string(), ToOwned::to_owned))
     }
 
-    /// Ends in order: no new requests, those under way are answered, the lead is given up.
+    /// Ends in order: nothing new is begun, requests under way are answered, the lead is given up.
     pub async fn shutdown(mut self) {
         self.api.closing.cancel();
-        let all = async { while self.servers.join_next().await.is_some() {} };
+        self.engine.abort();
+        // Whoever takes the Lease acts at once: no call of ours may be on its way by then.
+        while let Some(ended) = self.tasks.join_next().await {
+            if ended.is_err_and(|error| error.is_cancelled()) {
+                break;
+            }
+        }
+        self.resign.cancel();
+        let all = async {
+            while self.servers.join_next().await.is_some() {}
+            while self.tasks.join_next().await.is_some_and(|ended| ended.ok() != Some(ELECTION)) {}
+        };
         if tokio::time::timeout(GRACE, all).await.is_err() {
             tracing::warn!("some requests were not answered in time");
         }
-        // The election is the only one that ends of its own accord, once it has given the lead up.
-        let _ = tokio::time::timeout(GRACE, self.tasks.join_next()).await;
     }
 }
 

@@ -128,6 +128,12 @@ impl FromStr for Quantity {
             None => ("", rest),
         };
         let (format, scale) = Scale::of(suffix).ok_or_else(malformed)?;
+        // Upstream reads `m` as zero, but takes another way for very small and large units, on which a number without
+        // digits is none.
+        let unusual = matches!(scale, Scale::Decimal(..-9) | Scale::Binary(50..));
+        if whole.is_empty() && fraction.is_empty() && unusual {
+            return Err(malformed());
+        }
         let digits = || whole.bytes().chain(fraction.bytes()).map(|digit| i128::from(digit - b'0'));
         let nano = match scaled(digits(), fraction.len(), scale) {
             Some(nano) if nano <= LARGEST => nano,

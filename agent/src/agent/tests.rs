@@ -5,16 +5,18 @@ use super::*;
 
 const ANY: &str = "127.0.0.1:0";
 
-/// An API server that never answers.
-fn silent() -> Client {
-    let service = tower::service_fn(|_: ::http::Request<kube::client::Body>| {
-        std::future::pending::<Result<::http::Response<kube::client::Body>, std::convert::Infallible>>()
+/// An API server that is down.
+fn down() -> Client {
+    let service = tower::service_fn(async |_: ::http::Request<kube::client::Body>| {
+        let status =
+            br#"{"kind":"Status","status":"Failure","reason":"ServiceUnavailable","message":"down","code":503}"#;
+        ::http::Response::builder().status(503).body(kube::client::Body::from(status.to_vec()))
     });
     Client::new(service, "default")
 }
 
 fn start() -> Agent {
-    Agent::start(Config::default(), silent(), Clock::system())
+    Agent::start(Config::default(), down(), Clock::system())
 }
 
 fn anywhere(authenticate: bool) -> Listen {

@@ -32,7 +32,9 @@ impl Cache {
     pub(crate) fn read_whole(state: State) -> Self {
         let cache = Self::new(state);
         cache.note(|health| {
-            [&mut health.pods, &mut health.nodes, &mut health.pdbs].into_iter().for_each(|feed| feed.synced = true);
+            for feed in [&mut health.pods, &mut health.nodes, &mut health.pdbs] {
+                feed.synced = true;
+            }
         });
         cache
     }

@@ -33,6 +33,7 @@ const PHASES: [Phase; 12] = [
 fn text(api: &Api) -> Result<String, fmt::Error> {
     let mut text = Text::default();
     text.gauge("rotate_build_info", "The version that runs.", &[("version", env!("CARGO_PKG_VERSION"), 1)])?;
+    text.plain("rotate_leader", "Whether this agent leads.", u64::from(api.term.borrow().is_some()))?;
 
     let info = api.cache_info();
     text.plain("rotate_cache_pods", "Pods in the cache.", info.pods)?;

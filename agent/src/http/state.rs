@@ -7,12 +7,14 @@ use http::{HeaderValue, header};
 use kube::Client;
 use parking_lot::RwLockReadGuard;
 use rotate_shared::{Code, Rotation};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::create::refuse;
 use super::problem::Refusal;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
+use crate::lease::Term;
 use crate::rotation::store::{Entry, Store};
 use crate::rotation::views::Views;
 
@@ -22,6 +24,7 @@ pub(crate) struct Api {
     pub(crate) cache: Cache,
     pub(crate) views: Views,
     pub(crate) store: Store,
+    pub(crate) term: watch::Receiver<Option<Term>>,
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     /// Cancelled when the agent shuts down: answers that would go on end.

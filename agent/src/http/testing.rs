@@ -12,6 +12,7 @@ use rotate_shared::plan::Provider;
 use rotate_shared::rotation::{Progress, RequestedBy};
 use rotate_shared::{API_VERSION, Options, Phase, Problem, Rotation, names};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -37,6 +38,7 @@ pub(super) fn with_client(client: Client) -> Api {
         cache: Cache::new(State::default()),
         views: Views::default(),
         store: Store::new(client.clone(), names::NAMESPACE, clock),
+        term: watch::channel(None).1,
         client,
         clock,
         closing: CancellationToken::new(),

@@ -19,8 +19,6 @@ use crate::{
 };
 
 pub(crate) mod selector;
-#[cfg(test)]
-mod tests;
 
 /// Namespace (empty for cluster-wide kinds) and name.
 pub(crate) type Key = (String, String);

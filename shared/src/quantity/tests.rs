@@ -57,6 +57,16 @@ fn hostile_texts_are_errors_and_not_panics() {
 }
 
 #[test]
+fn a_unit_without_a_number_is_zero_where_upstream_says_so() {
+    for text in ["m", "Ki", "Ti", ".", "-", "e-9", "E"] {
+        assert_eq!(parse(text), Quantity::ZERO, "{text}");
+    }
+    for text in ["Pi", "Ei", "e-10"] {
+        assert!(text.parse::<Quantity>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn quantities_compare_by_value_and_not_by_spelling() {
     assert_eq!(parse("1"), parse("1000m"));
     assert_eq!(parse("1Ki"), parse("1024"));

@@ -1,6 +1,7 @@
 //! Tests of the feed against a server that follows a script, under paused time.
 
 mod script;
+mod simulated;
 
 use std::time::Duration;
 

@@ -116,10 +116,9 @@ impl<'a> Parser<'a> {
         };
         let set = matches!(self.take(), Some("in" | "notin"));
         let values = if set { self.set(&key)? } else { vec![self.value()?] };
-        if matches!(operator, Operator::Gt | Operator::Lt) {
-            if let Some(value) = values.iter().find(|value| value.parse::<i64>().is_err()) {
-                return Err(ParseError::Number(value.to_string()));
-            }
+        let numeric = matches!(operator, Operator::Gt | Operator::Lt);
+        if let Some(value) = values.iter().find(|value| numeric && value.parse::<i64>().is_err()) {
+            return Err(ParseError::Number(value.to_string()));
         }
         Ok(Expression { key, operator, values })
     }

@@ -1,0 +1,115 @@
+//! Several rotations at once: all or none, and asked for once though asked for twice.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use rotate_shared::{Code, Phase, Rotation, RotationList};
+use serde_json::json;
+
+use crate::world::{NAMESPACE, World, problem, success};
+
+fn ids(rotations: &[Rotation]) -> Vec<String> {
+    rotations.iter().map(|rotation| rotation.id.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_makes_one_rotation_a_node_in_one_batch() {
+    let world = World::start().await;
+    let begun = world.rotate(&json!({ "selector": "pool in (web),!special", "options": { "then": "uncordon" } })).await;
+    assert_eq!(begun.iter().map(|rotation| rotation.node.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    let batch = begun[0].batch.clone().unwrap();
+    assert!(begun.iter().all(|rotation| rotation.batch.as_ref() == Some(&batch)));
+    for id in ids(&begun) {
+        world.until_phase(&id, Phase::Succeeded).await;
+    }
+    let list: RotationList = world.get(&format!("/v1/rotations?batch={batch}")).await;
+    assert_eq!(list.items.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_named_twice_is_rotated_once() {
+    let world = World::start().await;
+    assert_eq!(world.rotate(&json!({ "nodes": ["b", "a", "b"] })).await.len(), 2);
+    assert_eq!(world.records().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_a_batch_waits_for_its_turn_and_can_be_cancelled_untouched() {
+    let world = World::start().await;
+    let begun = world.rotate(&json!({ "nodes": ["a", "b"] })).await;
+    let second = &begun[1].id;
+    world.until_phase(&begun[0].id, Phase::Surging).await;
+    let waiting: Rotation = world.get(&format!("/v1/rotations/{second}")).await;
+    assert_eq!(waiting.phase, Phase::Queued);
+    success::<Rotation>(world.post(&format!("/v1/rotations/{second}/cancel"), &json!({})).await).await;
+    world.until_phase(second, Phase::Cancelled).await;
+    assert_eq!(world.sim.get("nodes", "", "b").unwrap()["spec"]["unschedulable"], json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_request_with_the_same_key_is_answered_with_the_same_rotations() {
+    let world = World::start().await;
+    let body = json!({ "nodes": ["a", "b"] });
+    let (status, first) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let (status, second) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(ids(&first.items), ids(&second.items));
+    for id in ids(&first.items) {
+        world.until_phase(&id, Phase::Succeeded).await;
+    }
+    let (_, third) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!(ids(&first.items), ids(&third.items), "although they are over");
+    assert_eq!(world.records().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_used_for_other_nodes_is_refused() {
+    let world = World::start().await;
+    success::<RotationList>(world.rotate_with_key("k1", &json!({ "nodes": ["a"] })).await).await;
+    let problem = problem(world.rotate_with_key("k1", &json!({ "nodes": ["b"] })).await).await;
+    assert_eq!((problem.status, problem.code), (422, Code::BadRequest));
+    assert_eq!(world.records().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_selector_does_not_take_in_nodes_that_came_since() {
+    let world = World::start().await;
+    let body = json!({ "selector": "pool=web", "options": { "then": "uncordon" } });
+    let (_, first) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    world.sim.add_node(rotate_sim::NodeSpec::new("d").label("pool", "web"));
+    world.pass(1000).await;
+    let (status, second) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(ids(&first.items).len(), ids(&second.items).len());
+    assert_eq!(world.records().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_cannot_be_written_whole_is_taken_back() {
+    let world = World::start().await;
+    // The first rule takes one request and no more: it is the second record that cannot be written.
+    let path = format!("/namespaces/{NAMESPACE}/configmaps");
+    world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
+    world.sim.faults().fail("POST", &path, 500, 1);
+    let response = world.post("/v1/rotations", &json!({ "nodes": ["a", "b", "c"] })).await;
+    assert_eq!(problem(response).await.code, Code::UpstreamFailed);
+    assert_eq!(world.records().len(), 1);
+    world.until(|world| world.agent.views().list().iter().all(|rotation| rotation.phase.is_terminal())).await;
+    for node in ["a", "b", "c"] {
+        assert_eq!(world.sim.get("nodes", "", node).unwrap()["spec"]["unschedulable"], json!(null), "{node}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_does_not_lead_answers_too() {
+    let mut world = World::start().await;
+    let other = world.start_agent();
+    other.ready().await;
+    assert!(other.leads(Duration::from_secs(5)).await.is_err());
+    let leader = std::mem::replace(&mut world.agent, other);
+    let begun = world.rotate(&json!({ "nodes": ["a"] })).await;
+    assert_eq!(world.get::<Rotation>(&format!("/v1/rotations/{}", begun[0].id)).await.node, "a");
+    let done = |rotation: std::sync::Arc<Rotation>| rotation.phase == Phase::Succeeded;
+    world.until(|_| leader.views().get(&begun[0].id).is_some_and(done)).await;
+}
