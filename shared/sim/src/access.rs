@@ -47,8 +47,20 @@ impl Rule {
     }
 }
 
-/// The caller, from the `Authorization` header.
-pub(crate) fn authenticate(cluster: &Cluster, header: Option<&str>) -> Result<Identity, Failure> {
+/// The caller, from the `Authorization` header, or whom the caller acts as.
+pub(crate) fn authenticate(
+    cluster: &Cluster,
+    header: Option<&str>,
+    acts_as: Option<&str>,
+) -> Result<Identity, Failure> {
+    let caller = owner(cluster, header)?;
+    let Some(user) = acts_as else { return Ok(caller) };
+    let what = Attributes { verb: "impersonate", group: "", resource: "users", namespace: "", name: user };
+    authorize(cluster, &caller, what)?;
+    Ok(Identity { user: user.to_owned(), groups: vec!["system:authenticated".to_owned()], ..Identity::default() })
+}
+
+fn owner(cluster: &Cluster, header: Option<&str>) -> Result<Identity, Failure> {
     let access = cluster.access.lock();
     let administrator = || Identity {
         user: "system:admin".to_owned(),

@@ -48,8 +48,10 @@ async fn handle(State(sim): State<Sim>, request: Request) -> Response {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let cluster = sim.cluster().clone();
-    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let caller = access::authenticate(&cluster, header);
+    let caller = {
+        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+        access::authenticate(&cluster, header("authorization"), header("impersonate-user"))
+    };
     let index = {
         let mut requests = cluster.requests.lock();
         requests.push(RequestEntry {
@@ -58,6 +60,7 @@ async fn handle(State(sim): State<Sim>, request: Request) -> Response {
             path: path.clone(),
             query: request.uri().query().unwrap_or_default().to_owned(),
             user: caller.as_ref().map(|caller| caller.user.clone()).unwrap_or_default(),
+            dry_run: request.uri().query().is_some_and(|query| query.contains("dryRun=All")),
             status: 0,
         });
         requests.len() - 1
@@ -68,13 +71,13 @@ async fn handle(State(sim): State<Sim>, request: Request) -> Response {
         Some(Effect::Denied { message }) => Failure::denied(&message).into_response(),
         Some(Effect::Delay(delay)) => {
             cluster.clock.sleep(delay).await;
-            answer(&sim, caller, &method, &path, request).await
+            answer(&sim, caller, index, &method, &path, request).await
         }
         Some(Effect::LostAnswer) => {
-            answer(&sim, caller, &method, &path, request).await;
+            answer(&sim, caller, index, &method, &path, request).await;
             Failure::injected(504, None).into_response()
         }
-        None => answer(&sim, caller, &method, &path, request).await,
+        None => answer(&sim, caller, index, &method, &path, request).await,
     };
     if let Some(entry) = cluster.requests.lock().get_mut(index) {
         entry.status = response.status().as_u16();
@@ -85,11 +88,12 @@ async fn handle(State(sim): State<Sim>, request: Request) -> Response {
 async fn answer(
     sim: &Sim,
     caller: Result<Identity, Failure>,
+    index: usize,
     method: &Method,
     path: &str,
     request: Request,
 ) -> Response {
-    match dispatch(sim, caller, method, path, request).await {
+    match dispatch(sim, caller, index, method, path, request).await {
         Ok(response) => response,
         Err(failure) => failure.into_response(),
     }
@@ -132,6 +136,7 @@ impl Call {
 async fn dispatch(
     sim: &Sim,
     caller: Result<Identity, Failure>,
+    index: usize,
     method: &Method,
     path: &str,
     request: Request,
@@ -157,6 +162,9 @@ async fn dispatch(
     }
     let target = Target::parse(path).ok_or_else(Failure::no_such_path)?;
     authorize(&call, method, &target)?;
+    if method != Method::GET {
+        inspect(&call, index);
+    }
     match (method, target.name.is_some(), target.subresource.as_deref()) {
         (&Method::GET, true, None | Some("status")) if !call.flag("watch") => read::get(&call, &target),
         (&Method::GET, _, None) if call.flag("watch") => watching::watch(&call, &target),
@@ -171,6 +179,22 @@ async fn dispatch(
         (&Method::DELETE, false, None) => delete::collection(&call, &target),
         (_, _, Some(_)) => Err(Failure::no_such_path()),
         _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+/// Shows a write to whoever wants to see it before it happens.
+fn inspect(call: &Call, index: usize) {
+    let cluster = call.sim.cluster();
+    let entry = {
+        let mut requests = cluster.requests.lock();
+        let entry = &mut requests[index];
+        let options = serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
+        entry.dry_run |= delete::dry(&options) || delete::dry(&options["deleteOptions"]);
+        entry.clone()
+    };
+    let inspectors = cluster.inspectors.lock().clone();
+    for inspector in inspectors {
+        inspector(&call.sim, &entry, &call.body);
     }
 }
 

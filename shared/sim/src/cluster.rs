@@ -1,9 +1,17 @@
 //! What the API, the controllers and a test's handle share.
 
+use std::{fmt, sync::Arc};
+
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::{clock::Clock, faults::State, requests::RequestEntry, settings::Access, settings::Settings, store::Store};
+use crate::{
+    clock::Clock,
+    faults::State,
+    requests::{Inspector, RequestEntry},
+    settings::{Access, Settings},
+    store::Store,
+};
 
 /// Tells every watch to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +23,6 @@ pub(crate) struct Signal {
 }
 
 /// The whole cluster. The store's lock is never held across an await.
-#[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
@@ -23,6 +30,7 @@ pub(crate) struct Cluster {
     pub(crate) access: Mutex<Access>,
     pub(crate) faults: Mutex<State>,
     pub(crate) requests: Mutex<Vec<RequestEntry>>,
+    pub(crate) inspectors: Mutex<Vec<Arc<Inspector>>>,
     store: Mutex<Store>,
 }
 
@@ -35,6 +43,7 @@ impl Cluster {
             access: Mutex::new(settings.access.clone()),
             faults: Mutex::new(State::default()),
             requests: Mutex::new(Vec::new()),
+            inspectors: Mutex::new(Vec::new()),
             store: Mutex::new(Store::new(clock, settings.seed, settings.history)),
             settings,
         }
@@ -42,5 +51,11 @@ impl Cluster {
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock()
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     PodDisruptionBudget,
     Lease,
     PriorityClass,
+    StorageClass,
     EventV1,
     ClusterRole,
     ClusterRoleBinding,
@@ -71,6 +72,7 @@ const ROWS: &[Row] = &[
     row(Kind::PodDisruptionBudget, "PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", true),
     row(Kind::Lease, "Lease", "coordination.k8s.io", "v1", "leases", true),
     row(Kind::PriorityClass, "PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses", false),
+    row(Kind::StorageClass, "StorageClass", "storage.k8s.io", "v1", "storageclasses", false),
     row(Kind::EventV1, "Event", "events.k8s.io", "v1", "events", true),
     row(Kind::ClusterRole, "ClusterRole", "rbac.authorization.k8s.io", "v1", "clusterroles", false),
     row(

@@ -28,6 +28,9 @@ pub const READY_AFTER: &str = "sim.kubectl-rotate.dev/ready-after";
 /// Annotation of a Pod: its containers wait for ever, for this reason (`ErrImagePull`).
 pub const NEVER_STARTS: &str = "sim.kubectl-rotate.dev/never-starts";
 
+/// Annotation of a Node: its Pods take so many seconds from binding to Running.
+pub const POD_START: &str = "sim.kubectl-rotate.dev/pod-start";
+
 /// When things happened to a Pod, as its kubelet remembers.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
@@ -71,21 +74,28 @@ pub(crate) async fn run(cluster: Arc<Cluster>) {
 fn tick(cluster: &Cluster, memory: &mut HashMap<String, Memory>) -> Option<Timestamp> {
     let store = &mut *cluster.store();
     let now = store.now();
-    let alive: HashSet<String> =
-        store.iter(Kind::Node).filter(|node| object::ready(node)).map(|node| object::name(node).to_owned()).collect();
+    let alive: HashMap<String, Duration> = store
+        .iter(Kind::Node)
+        .filter(|node| object::ready(node))
+        .map(|node| {
+            let own = object::annotation(node, POD_START).and_then(|text| text.parse().ok());
+            (object::name(node).to_owned(), own.map_or(cluster.settings.pod_start, Duration::from_secs_f64))
+        })
+        .collect();
     let pods: Vec<Arc<Value>> =
-        store.iter(Kind::Pod).filter(|pod| alive.contains(object::node_name(pod))).cloned().collect();
+        store.iter(Kind::Pod).filter(|pod| alive.contains_key(object::node_name(pod))).cloned().collect();
     let mut wake: Option<Timestamp> = None;
     for pod in &pods {
         let key = (object::namespace(pod).to_owned(), object::name(pod).to_owned());
         let fresh = Memory { accepted: now, running: None, ending: None };
         let remembered = memory.entry(object::uid(pod).to_owned()).or_insert(fresh);
+        let start = alive[object::node_name(pod)];
         let mut pod = Some(pod.clone());
         while let Some(present) = pod {
             if object::terminating(&present) && remembered.ending.is_none() {
                 remembered.ending = Some(now);
             }
-            let (due, action) = match next(&present, remembered, &cluster.settings) {
+            let (due, action) = match next(&present, remembered, start, &cluster.settings) {
                 Some(step) => step,
                 None => break,
             };
@@ -107,7 +117,7 @@ fn tick(cluster: &Cluster, memory: &mut HashMap<String, Memory>) -> Option<Times
 }
 
 /// The next thing to happen to a Pod, and when.
-fn next(pod: &Value, memory: &Memory, settings: &Settings) -> Option<(Timestamp, Action)> {
+fn next(pod: &Value, memory: &Memory, start: Duration, settings: &Settings) -> Option<(Timestamp, Action)> {
     if let Some(since) = memory.ending {
         let grace = object::number(pod, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
@@ -138,8 +148,8 @@ fn next(pod: &Value, memory: &Memory, settings: &Settings) -> Option<(Timestamp,
         _ if object::text(pod, "/status/startTime").is_empty() => Some((memory.accepted, Action::Accept)),
         _ => match object::annotation(pod, NEVER_STARTS) {
             Some(reason) if waiting_for(pod) == reason => None,
-            Some(reason) => Some((clock::after(memory.accepted, settings.pod_start), Action::Wait(reason.to_owned()))),
-            None => Some((clock::after(memory.accepted, settings.pod_start), Action::Run)),
+            Some(reason) => Some((clock::after(memory.accepted, start), Action::Wait(reason.to_owned()))),
+            None => Some((clock::after(memory.accepted, start), Action::Run)),
         },
     };
     earlier(step, deadline)

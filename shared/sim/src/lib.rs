@@ -33,9 +33,10 @@ mod store;
 
 pub use faults::{Effect, Fault, Faults};
 pub use figures::{Figures, Select, figures};
-pub use kubelet::{NEVER_STARTS, READY_AFTER, RUNS_FOR};
+pub use kubelet::{NEVER_STARTS, POD_START, READY_AFTER, RUNS_FOR};
 pub use log::{Event, LogEntry};
 pub use objects::NodeSpec;
+pub use quantity::{Amounts, requests as pod_requests};
 pub use requests::RequestEntry;
 pub use settings::{Access, Identity, Provisioner, Rule, Settings};
 pub use sim::Sim;

@@ -195,3 +195,12 @@ pub fn priority_class(name: &str, value: i32, preempts: bool) -> Value {
         "preemptionPolicy": if preempts { "PreemptLowerPriority" } else { "Never" },
     })
 }
+
+/// A StorageClass whose volumes are made where their first Pod goes.
+#[must_use]
+pub fn storage_class(name: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": "sim.kubectl-rotate.dev", "volumeBindingMode": "WaitForFirstConsumer",
+    })
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::object;
 
 /// Amounts by resource: milli-CPU, and whole units of everything else.
-pub(crate) type Amounts = BTreeMap<String, i64>;
+pub type Amounts = BTreeMap<String, i64>;
 
 /// In billionths, rounded up; `None` where it is not a quantity.
 pub(crate) fn nanos(text: &str) -> Option<i128> {
@@ -87,8 +87,9 @@ fn raise(sum: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What a Pod takes from its node.
-pub(crate) fn requests(pod: &Value) -> Amounts {
+/// What a Pod takes from its node, as the scheduler counts it.
+#[must_use]
+pub fn requests(pod: &Value) -> Amounts {
     let statuses = |list: &str| object::list(pod, list);
     let infeasible = object::list(pod, "/status/conditions")
         .iter()

@@ -15,6 +15,8 @@ pub struct RequestEntry {
     pub query: String,
     /// Who asked; empty for the administrator.
     pub user: String,
+    /// Whether it asks for a dry run, in its query or its body.
+    pub dry_run: bool,
     /// What was answered; 0 while it is not.
     pub status: u16,
 }
@@ -23,6 +25,9 @@ impl RequestEntry {
     /// Whether it changes something: neither a read nor a dry run.
     #[must_use]
     pub fn writes(&self) -> bool {
-        self.method != "GET" && !self.query.contains("dryRun=All")
+        self.method != "GET" && !self.dry_run
     }
 }
+
+/// Sees each request that is about to change something, with its body, just before it is carried out.
+pub(crate) type Inspector = Box<dyn Fn(&crate::Sim, &RequestEntry, &[u8]) + Send + Sync>;

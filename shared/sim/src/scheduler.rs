@@ -25,6 +25,7 @@ mod score;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod volumes;
 pub(crate) mod world;
 
 use decide::{Decision, decide};
@@ -32,15 +33,14 @@ use pod::PodInfo;
 use queue::Queue;
 use world::{Cache, World};
 
-/// Annotation of a claim whose volume is made once a Pod needs it.
-pub(crate) const WAITS_FOR_CONSUMER: &str = "sim.kubectl-rotate.dev/waits-for-first-consumer";
-
 /// A decision on its way to the API server.
 #[derive(Debug)]
 struct Assumed {
     pod: Arc<PodInfo>,
     node: String,
     due: Timestamp,
+    /// Claims whose volumes are made first.
+    claims: Vec<Key>,
 }
 
 /// A victim that is to go.
@@ -109,6 +109,7 @@ impl Scheduler {
                 object::uid(pod) == assumed.pod.uid && !object::terminating(pod) && object::node_name(pod).is_empty()
             });
             if pending && store.get(Kind::Node, "", &assumed.node).is_some() {
+                volumes::provide(store, &assumed.claims, &assumed.node);
                 bind(store, &assumed.pod.key, &assumed.node);
             }
         }
@@ -210,11 +211,16 @@ impl Scheduler {
                 view.nominated.retain(|other| other.uid != uid);
                 view.world.add(at, info.clone());
                 self.queue.wake(true, now);
-                if cluster.settings.bind_delay.is_zero() {
+                let claims = volumes::waiting(&info, &view.world.claims);
+                let settings = &cluster.settings;
+                let delay =
+                    if claims.is_empty() { settings.bind_delay } else { settings.bind_delay + settings.volume_delay };
+                if delay.is_zero() && claims.is_empty() {
                     bind(store, &info.key, &node);
                 } else {
                     nominate(store, &info.key, &node);
-                    self.assumed.push(Assumed { pod: info, node, due: clock::after(now, cluster.settings.bind_delay) });
+                    volumes::select_node(store, &claims, &node);
+                    self.assumed.push(Assumed { pod: info, node, due: clock::after(now, delay), claims });
                 }
             }
             Decision::Preempt(victims, message) => {
@@ -264,6 +270,21 @@ pub(crate) fn suits(pod: &PodInfo, node: &world::NodeInfo) -> bool {
 /// Whether a node takes a Pod as it stands, or the reasons why not.
 pub(crate) fn fits(pod: &PodInfo, world: &World, at: usize) -> Result<(), Vec<String>> {
     filters::filter(pod, world, at).map_err(|refusal| refusal.reasons)
+}
+
+/// Whether a node as it stands would take a Pod, were some others gone.
+pub(crate) fn would_fit(store: &Store, pod: &serde_json::Value, node: &str, gone: &[&str]) -> Result<(), Vec<String>> {
+    let mut world = World::of(store, &mut Cache::default());
+    let at = world.position(node).ok_or_else(|| vec![format!("nodes \"{node}\" not found")])?;
+    for at in 0..world.nodes.len() {
+        for uid in gone {
+            world.remove(at, uid);
+        }
+    }
+    let mut pod = PodInfo::of(pod);
+    // A Pod that has a node already is asked about as its replacement would be.
+    pod.node.clear();
+    fits(&pod, &world, at)
 }
 
 /// Ours to schedule: of this scheduler, not gated, neither ended nor going.

@@ -20,6 +20,8 @@ pub struct Settings {
     pub termination: f64,
     /// From the scheduler's decision to the binding; what is decided before a cordon binds after it. Default none.
     pub bind_delay: Duration,
+    /// From the decision to the binding of a Pod with a claim that waits for its first consumer. Default 2 s.
+    pub volume_delay: Duration,
     /// From the scheduler's choice of victims to their deletion. Default 100 ms: with the binding that follows, the
     /// lower end of what a real scheduler takes.
     pub preemption: Duration,
@@ -45,6 +47,7 @@ impl Default for Settings {
             pod_ready: Duration::ZERO,
             termination: 0.1,
             bind_delay: Duration::ZERO,
+            volume_delay: Duration::from_secs(2),
             preemption: Duration::from_millis(100),
             pop_from_backoff: true,
             provisioners: Vec::new(),

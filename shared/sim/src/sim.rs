@@ -1,6 +1,6 @@
 //! The handle on a simulated cluster.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
 use jiff::Timestamp;
@@ -80,6 +80,25 @@ impl Sim {
         self.handle.cluster.store().log().to_vec()
     }
 
+    /// What happened after the first `seen` entries.
+    #[must_use]
+    pub fn log_from(&self, seen: usize) -> Vec<LogEntry> {
+        self.handle.cluster.store().log().get(seen..).map(<[_]>::to_vec).unwrap_or_default()
+    }
+
+    /// Shows `inspector` each request that would change something, with its body, just before it is carried out: the
+    /// place to check what must hold at that moment. It may read the cluster. It should note
+    /// what is wrong for the test to assert afterwards: a panic would unwind through the client.
+    pub fn inspect(&self, inspector: impl Fn(&Self, &RequestEntry, &[u8]) + Send + Sync + 'static) {
+        self.handle.cluster.inspectors.lock().push(Arc::new(Box::new(inspector)));
+    }
+
+    /// Whether the scheduler would let `pod` onto a node as it stands, were the Pods with these UIDs gone; or its
+    /// reasons why not.
+    pub fn fits(&self, pod: &Value, node: &str, gone: &[&str]) -> Result<(), Vec<String>> {
+        scheduler::would_fit(&self.handle.cluster.store(), pod, node, gone)
+    }
+
     /// What was asked of the API so far.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestEntry> {
@@ -106,6 +125,23 @@ impl Sim {
     /// Adds a node that is Ready at once.
     pub fn add_node(&self, spec: NodeSpec) -> Value {
         self.create(spec.ready())
+    }
+
+    /// Adds a node that is Ready only after a while.
+    pub fn join_node(&self, spec: NodeSpec, boot: Duration) -> Value {
+        let node = self.create(spec.booting());
+        let name = object::name(&node).to_owned();
+        let cluster = self.handle.cluster.clone();
+        self.handle.controllers.lock().spawn(async move {
+            cluster.clock.sleep(boot).await;
+            report_ready(&cluster, &name, true);
+        });
+        node
+    }
+
+    /// Has a node's kubelet report that it is Ready, or not; `false` where there is no such node.
+    pub fn set_ready(&self, node: &str, ready: bool) -> bool {
+        report_ready(&self.handle.cluster, node, ready)
     }
 
     /// Creates an object as an API client would, status included; its `kind` and `apiVersion` say what it is.
@@ -176,13 +212,23 @@ impl Sim {
     }
 
     /// Lets the cluster run for a while.
-    pub async fn run_for(&self, duration: std::time::Duration) {
+    pub async fn run_for(&self, duration: Duration) {
         self.handle.cluster.clock.sleep(duration).await;
     }
 
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         &self.handle.cluster
     }
+}
+
+fn report_ready(cluster: &Cluster, node: &str, ready: bool) -> bool {
+    let mut store = cluster.store();
+    let now = store.now();
+    let (status, reason) = if ready { ("True", "KubeletReady") } else { ("False", "KubeletNotReady") };
+    let changed = store.update(Kind::Node, &(String::new(), node.to_owned()), |node| {
+        object::set_condition(node, "Ready", status, reason, "", now);
+    });
+    changed.is_some()
 }
 
 fn insert(cluster: &Cluster, kind: Kind, mut object: Value) -> Result<Arc<Value>, crate::status::Failure> {

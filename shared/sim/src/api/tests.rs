@@ -349,6 +349,42 @@ async fn faults_fail_delay_and_lose_what_they_are_asked_to() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_inspector_sees_each_write_before_it_is_carried_out() {
+    let sim = web(0).await;
+    let seen = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let notes = seen.clone();
+    sim.inspect(move |sim, request, body| {
+        let there = sim.get("configmaps", "default", "m").is_some();
+        notes.lock().push((request.method.clone(), request.writes(), there, body.len()));
+    });
+    let body = config_map("m");
+    post(&sim, &format!("{MAPS}?dryRun=All"), &body).await;
+    post(&sim, MAPS, &body).await;
+    get(&sim, MAPS).await;
+    ask(&sim, Method::DELETE, &format!("{MAPS}/m"), "application/json", &json!({"dryRun": ["All"]})).await;
+    let length = body.to_string().len();
+    let (create, delete) = ("POST".to_owned(), "DELETE".to_owned());
+    let dry = json!({"dryRun": ["All"]}).to_string().len();
+    assert_eq!(
+        *seen.lock(),
+        [(create.clone(), false, false, length), (create, true, false, length), (delete, false, true, dry)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_acts_as_another_has_that_ones_rights() {
+    let sim = web(0).await;
+    sim.set_access(Access { rules: vec![Rule::new("viewer", &["get"], &["nodes"])], ..Access::default() });
+    let acting = |path: &'static str| {
+        let request = Request::get(path).header("impersonate-user", "viewer").body(Body::empty()).unwrap();
+        sim.router().oneshot(request)
+    };
+    assert_eq!(acting("/api/v1/nodes/n1").await.unwrap().status(), 200);
+    assert_eq!(acting("/api/v1/nodes").await.unwrap().status(), 403);
+    assert_eq!(sim.requests().last().unwrap().user, "viewer");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_does_not_exist_and_what_is_not_json_is_refused() {
     let sim = web(0).await;
     assert_eq!(get(&sim, "/api/v1/things").await.0, 404);

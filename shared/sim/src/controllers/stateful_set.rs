@@ -16,7 +16,14 @@ pub(super) fn reconcile(store: &mut Store) -> Option<Timestamp> {
         let namespace = object::namespace(set).to_owned();
         for step in steps(set, pods) {
             match step {
-                Step::Create(ordinal) => create(store, Kind::Pod, ordinal_pod(set, ordinal)),
+                Step::Create(ordinal) => {
+                    for claim in claims(set, ordinal) {
+                        if store.get(Kind::PersistentVolumeClaim, &namespace, object::name(&claim)).is_none() {
+                            create(store, Kind::PersistentVolumeClaim, claim);
+                        }
+                    }
+                    create(store, Kind::Pod, ordinal_pod(set, ordinal));
+                }
                 Step::Delete(name) => {
                     store.delete(Kind::Pod, &(namespace.clone(), name), None);
                 }
@@ -64,6 +71,19 @@ fn steps(set: &Value, pods: &[Arc<Value>]) -> Vec<Step> {
         steps.push(Step::Delete(object::name(last).to_owned()));
     }
     steps
+}
+
+/// The claims of one ordinal; they outlive its Pods.
+fn claims(set: &Value, ordinal: usize) -> Vec<Value> {
+    let templates = object::list(set, "/spec/volumeClaimTemplates").iter();
+    templates
+        .map(|template| {
+            let mut claim = template.clone();
+            claim["metadata"]["name"] = json!(format!("{}-{}-{ordinal}", object::name(template), object::name(set)));
+            claim["metadata"]["namespace"] = set["metadata"]["namespace"].clone();
+            claim
+        })
+        .collect()
 }
 
 fn ordinal_pod(set: &Value, ordinal: usize) -> Value {

@@ -44,6 +44,28 @@ async fn a_pod_starts_then_serves() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_can_be_slower_than_others() {
+    let sim = Sim::start(Settings::default());
+    sim.add_node(NodeSpec::new("slow").annotation(crate::POD_START, "9"));
+    sim.create(pod("a", "default", &template("a", "1", "1Gi")));
+    sim.run_for(Duration::from_secs(8)).await;
+    assert_eq!(phase(&sim), "Pending");
+    sim.run_for(Duration::from_secs(2)).await;
+    assert_eq!(phase(&sim), "Running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joins_late_runs_nothing_before_it_is_ready() {
+    let sim = Sim::start(Settings::default());
+    sim.create(pod("a", "default", &template("a", "1", "1Gi")));
+    sim.join_node(NodeSpec::new("late"), Duration::from_secs(20));
+    sim.run_for(Duration::from_secs(19)).await;
+    assert_eq!(phase(&sim), "Pending");
+    sim.run_for(Duration::from_secs(3)).await;
+    assert_eq!(phase(&sim), "Running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn annotations_make_a_pod_slow_to_serve_unable_to_start_or_short_lived() {
     let sim = start(Settings::default());
     sim.create(annotated(READY_AFTER, "20"));

@@ -338,6 +338,106 @@ async fn what_was_decided_before_a_cordon_binds_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_volume_that_waits_for_its_pod_delays_the_binding_and_holds_it_in_its_zone_from_then_on() {
+    let settings = Settings { volume_delay: Duration::from_secs(31), ..Settings::default() };
+    let sim = start_with(settings, vec![NodeSpec::new("a1").zone("a")]);
+    sim.create(crate::objects::storage_class("late"));
+    let mut set = crate::objects::stateful_set("db", "default", 1, template("db", "1", "64Mi"));
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}}]);
+    sim.create(set);
+    sim.run_for(Duration::from_secs(1)).await;
+    let claim = || sim.get("persistentvolumeclaims", "default", "data-db-0").unwrap();
+    assert_eq!(claim()["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "a1");
+    assert_eq!(sim.get("pods", "default", "db-0").unwrap()["status"]["nominatedNodeName"], "a1");
+    sim.edit("nodes", "", "a1", |node| node["spec"]["unschedulable"] = json!(true));
+    sim.run_for(Duration::from_secs(29)).await;
+    assert_eq!(place(&sim, "default", "db-0"), "");
+    sim.run_for(Duration::from_secs(2)).await;
+    assert_eq!(place(&sim, "default", "db-0"), "a1", "long after the cordon");
+    assert_eq!(claim()["status"]["phase"], "Bound");
+    sim.add_node(NodeSpec::new("b1").zone("b"));
+    sim.delete("pods", "default", "db-0");
+    sim.run_for(Duration::from_secs(60)).await;
+    assert!(complaint(&sim, "default", "db-0").contains("1 node(s) didn't match PersistentVolume's node affinity"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_can_ask_whether_a_pod_would_fit_were_others_gone() {
+    let sim = start(vec![NodeSpec::new("n1")]);
+    sim.create(bare("a", "3"));
+    settle(&sim).await;
+    let present = sim.get("pods", "default", "a").unwrap();
+    assert_eq!(sim.fits(&bare("b", "2"), "n1", &[]), Err(vec!["Insufficient cpu".to_owned()]));
+    assert_eq!(sim.fits(&bare("b", "2"), "n1", &[present["metadata"]["uid"].as_str().unwrap()]), Ok(()));
+    assert!(sim.fits(&bare("b", "2"), "n2", &[]).is_err());
+}
+
+/// Nodes and workloads come and go as a seed has it; returns how much was ever on the fullest node, in percent.
+async fn storm(seed: u64) -> i64 {
+    let group = crate::Provisioner::new(NodeSpec::new("group").booting(), 4).boot(Duration::from_secs(7));
+    let settings = Settings {
+        seed,
+        provisioners: vec![group],
+        bind_delay: Duration::from_millis(seed % 3 * 40),
+        ..Settings::default()
+    };
+    let sim = start_with(settings, (0..3).map(|n| NodeSpec::new(format!("n{n}"))).collect());
+    let mut random = crate::random::Random::new(seed);
+    let mut fullest = 0;
+    for round in 0..40 {
+        match random.below(5) {
+            0 => {
+                let mut set = template(&format!("w{round}"), &format!("{}m", 100 + 100 * random.below(20)), "64Mi");
+                set["spec"]["priorityClassName"] = json!(["placeholder", "high", "polite"][random.below(3)]);
+                let size = 1 + u32::try_from(random.below(4)).unwrap();
+                sim.create(replica_set(&format!("w{round}"), "default", size, set));
+            }
+            1 => {
+                let sets = sim.list("replicasets");
+                if !sets.is_empty() {
+                    let set = &sets[random.below(sets.len())];
+                    sim.delete("replicasets", "default", set["metadata"]["name"].as_str().unwrap());
+                }
+            }
+            2 => {
+                let flag = random.below(2) == 0;
+                let node = format!("n{}", random.below(3));
+                sim.edit("nodes", "", &node, |node| node["spec"]["unschedulable"] = json!(flag));
+            }
+            _ => {
+                let pods = sim.list("pods");
+                if !pods.is_empty() {
+                    let pod = &pods[random.below(pods.len())];
+                    sim.delete("pods", "default", pod["metadata"]["name"].as_str().unwrap());
+                }
+            }
+        }
+        for _ in 0..random.below(20) {
+            sim.run_for(Duration::from_millis(200)).await;
+            for node in sim.list("nodes") {
+                let name = node["metadata"]["name"].as_str().unwrap();
+                let pods = sim.list("pods");
+                let on = pods.iter().filter(|pod| node_name(pod) == name && !crate::object::finished(pod));
+                let used: i64 = on.map(|pod| crate::pod_requests(pod)["cpu"]).sum();
+                fullest = fullest.max(used * 100 / 4000);
+            }
+        }
+    }
+    fullest
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_node_ever_holds_more_than_it_has() {
+    let mut ever = 0;
+    for seed in 0..20 {
+        let fullest = storm(seed).await;
+        assert!(fullest <= 100, "seed {seed}: {fullest} %");
+        ever = ever.max(fullest);
+    }
+    assert!(ever > 90, "the storms filled nothing: {ever} %");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_run() {
     async fn run(seed: u64) -> Vec<crate::LogEntry> {
         let epoch = Some(Timestamp::from_second(1_700_000_000).unwrap());

@@ -7,8 +7,16 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{affinity::Term, pod::PodInfo};
-use crate::{kind::Kind, object, quantity, quantity::Amounts, store::Store};
+use super::{
+    pod::PodInfo,
+    volumes::{self, Claim},
+};
+use crate::{
+    kind::Kind,
+    object, quantity,
+    quantity::Amounts,
+    store::{Key, Store},
+};
 
 /// A node with what is on it.
 #[derive(Clone, Debug)]
@@ -64,20 +72,10 @@ impl NodeInfo {
 pub(crate) struct World {
     pub(crate) nodes: Vec<NodeInfo>,
     pub(crate) namespaces: BTreeMap<String, Map<String, Value>>,
-    /// By namespace and claim: whether it is bound, and where its volume may be used.
-    pub(crate) claims: BTreeMap<(String, String), Claim>,
+    /// By namespace and name.
+    pub(crate) claims: BTreeMap<Key, Claim>,
     /// How many Pods have anti-affinity of their own; where none has, nobody is repelled.
     pub(crate) repelling: usize,
-}
-
-/// A claim, as far as it restricts nodes.
-#[derive(Clone, Debug)]
-pub(crate) struct Claim {
-    /// Waits for its first consumer, so any node will do.
-    pub(crate) waits: bool,
-    pub(crate) bound: bool,
-    /// Terms of the volume's node affinity; any one of them must match.
-    pub(crate) terms: Option<Vec<Term>>,
 }
 
 /// Read Pods, kept while their objects stay the same.
@@ -125,7 +123,7 @@ impl World {
                 (object::name(namespace).to_owned(), labels)
             })
             .collect();
-        let mut world = Self { nodes, namespaces, claims: claims(store), repelling: 0 };
+        let mut world = Self { nodes, namespaces, claims: volumes::claims(store), repelling: 0 };
         let pods = world.nodes.iter().flat_map(|node| &node.pods);
         world.repelling = pods.filter(|pod| !pod.anti_affinity.is_empty()).count();
         world
@@ -164,19 +162,4 @@ impl World {
     pub(crate) fn namespace(&self, name: &str) -> Option<&Map<String, Value>> {
         self.namespaces.get(name)
     }
-}
-
-fn claims(store: &Store) -> BTreeMap<(String, String), Claim> {
-    let mut claims = BTreeMap::new();
-    for claim in store.iter(Kind::PersistentVolumeClaim) {
-        let volume = object::text(claim, "/spec/volumeName");
-        let volume = store.get(Kind::PersistentVolume, "", volume);
-        let terms = volume
-            .and_then(|volume| volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms"))
-            .map(|terms| terms.as_array().into_iter().flatten().map(Term::of).collect());
-        let key = (object::namespace(claim).to_owned(), object::name(claim).to_owned());
-        let waits = object::annotation(claim, crate::scheduler::WAITS_FOR_CONSUMER).is_some();
-        claims.insert(key, Claim { waits, bound: volume.is_some(), terms });
-    }
-    claims
 }
