@@ -147,14 +147,12 @@ pub struct Refused {
 }
 
 /// A disruption budget.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// `namespace/name`.
-    pub path: String,
     /// How many evictions it allows, less those of ours that it has not counted yet.
     pub allowed: i32,
     /// What to show while it allows none.
-    pub message: String,
+    pub closed: Notice,
     /// When one of its Pods is to be asked for all the same: our reading of the budget might be wrong.
     pub poll_at: Option<Timestamp>,
 }

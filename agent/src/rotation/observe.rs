@@ -149,15 +149,18 @@ impl Budgets {
             Allowance::Many { .. } => return (None, blockers::notice(pod, &allowance).map(|(_, notice)| notice)),
         };
         let index = *self.by_uid.entry(pdb.uid.to_string()).or_insert_with(|| {
-            let message = match blockers::notice(pod, &allowance) {
-                Some((_, notice)) => notice.message,
-                None => blockers::numbers(pdb),
+            // Where it allows some, it is our own evictions that use them up.
+            let open = || Notice {
+                code: Code::PodDisruptionBudget,
+                object: blockers::object(pdb),
+                message: format!("{}; evictions that it allowed are on their way", blockers::numbers(pdb)),
+                remedy: String::new(),
             };
+            let notice = blockers::notice(pod, &allowance).map_or_else(open, |(_, notice)| notice);
             let closed = memory.closed_since.get(&*pdb.uid);
             self.list.push(Budget {
-                path: format!("{}/{}", pdb.namespace, pdb.name),
                 allowed,
-                message,
+                closed: notice,
                 poll_at: Some(closed.map_or(now, |since| *since).saturating_add(POLL_AFTER).unwrap_or(Timestamp::MAX)),
             });
             self.list.len() - 1

@@ -1,16 +1,24 @@
-//! Whole rotations.
+//! Whole rotations of different workloads.
 
-use rotate_shared::Phase;
+use rotate_shared::options::Then;
+use rotate_shared::{Code, Options, Phase, names};
+use rotate_sim::{NodeSpec, Provisioner, Settings, objects};
+use serde_json::json;
 
 use crate::check;
 use crate::world::{World, options};
 
-#[tokio::test(start_paused = true)]
-async fn a_node_is_emptied_into_room_that_was_held() {
+fn three_nodes() -> World {
     let world = World::start();
     for node in ["a", "b", "c"] {
         world.node(node, "4");
     }
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_emptied_into_room_that_was_held() {
+    let world = three_nodes();
     world.deploy_on("a", "web", 3, "1").await;
 
     let id = world.rotate("a", options()).await;
@@ -24,4 +32,155 @@ async fn a_node_is_emptied_into_room_that_was_held() {
     check::nothing_is_left(&world, &["a"]);
     assert_eq!(check::evictions(&world), (3, 3));
     assert!(check::record_writes(&world, &id) <= 10, "{}", check::record_writes(&world, &id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_is_done_at_once() {
+    let world = three_nodes();
+    let id = world.rotate("a", options()).await;
+    world.until_phase(&id, Phase::Succeeded).await;
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_uncordoned_node_is_as_it_was() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    let id = world.rotate("a", Options { then: Some(Then::Uncordon), ..options() }).await;
+    world.until_phase(&id, Phase::Succeeded).await;
+    check::nothing_is_left(&world, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_cordoned_by_a_person_stays_cordoned_whatever_happens() {
+    for then in [Then::Uncordon, Then::Keep] {
+        let world = three_nodes();
+        world.deploy_on("a", "web", 2, "1").await;
+        world.sim.edit("nodes", "", "a", |node| node["spec"]["unschedulable"] = json!(true));
+        let id = world.rotate("a", Options { then: Some(then), ..options() }).await;
+        world.until_phase(&id, Phase::Succeeded).await;
+        check::nothing_is_left(&world, &["a"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_is_gone_and_its_machine_is_warned_of() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    let id = world.rotate("a", Options { then: Some(Then::Delete), ..options() }).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(world.sim.get("nodes", "", "a"), None);
+    assert!(ended.warnings.iter().any(|warning| warning.code == Code::MachineRunsOn));
+    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::nothing_is_left(&world, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_on_a_node_that_joins_late_is_waited_for() {
+    let template = NodeSpec::new("template").cpu("4").memory("16Gi").ready();
+    let settings = Settings { provisioners: vec![Provisioner::new(template, 3)], ..Settings::default() };
+    let world = World::with(settings);
+    world.node("a", "4");
+    world.deploy_on("a", "web", 3, "1").await;
+    let id = world.rotate("a", options()).await;
+    world.until(&id, |rotation| rotation.waiting.iter().any(|wait| wait.code == Code::Reserving)).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(ended.progress.landed, 3);
+    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::nothing_is_left(&world, &["a"]);
+    let figures = rotate_sim::figures(&world.sim.log(), ended.created_at, &Default::default());
+    assert_eq!((figures.moved, figures.lacked_room), (3, 0));
+    assert!(figures.longest_unscheduled.as_millis() <= 500, "{figures:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn daemons_stay_and_finished_pods_are_no_hindrance() {
+    let world = three_nodes();
+    world.sim.create(objects::daemon_set("logs", "kube-system", objects::template("logs", "100m", "16Mi")));
+    world.sim.create(objects::job("done", "shop", 1, 1, objects::template("done", "100m", "16Mi")));
+    world.deploy_on("a", "web", 1, "1").await;
+    world.pass(10_000).await;
+    let id = world.rotate("a", Options { then: Some(Then::Delete), ..options() }).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(ended.moved.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_sets_pods_come_back_under_their_names() {
+    let world = three_nodes();
+    world.sim.edit("nodes", "", "b", |node| node["spec"]["unschedulable"] = json!(true));
+    world.sim.edit("nodes", "", "c", |node| node["spec"]["unschedulable"] = json!(true));
+    world.sim.create(objects::stateful_set("db", "shop", 2, objects::template("db", "1", "64Mi")));
+    world.until_running("shop", 2).await;
+    for node in ["b", "c"] {
+        world.sim.edit("nodes", "", node, |node| node["spec"]["unschedulable"] = json!(false));
+    }
+    let id = world.rotate("a", options()).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(ended.moved, ["shop/db-0", "shop/db-1"]);
+    assert_eq!(ended.progress.landed, 2);
+    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn big_and_small_pods_all_land_at_once() {
+    let world = World::start();
+    world.node("a", "8");
+    for node in ["b", "c"] {
+        world.node(node, "2");
+    }
+    world.deploy_on("a", "big", 1, "2").await;
+    world.deploy_on("a", "small", 4, "500m").await;
+    let id = world.rotate("a", options()).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(ended.progress.landed, 5);
+    let figures = rotate_sim::figures(&world.sim.log(), ended.created_at, &Default::default());
+    assert_eq!((figures.moved, figures.lacked_room), (5, 0));
+    assert!(figures.longest_unscheduled.as_millis() <= 500, "{figures:?}");
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_cannot_preempt_gets_its_room_released() {
+    let world = World::start();
+    for node in ["a", "b"] {
+        world.node(node, "2");
+    }
+    world.sim.create(objects::priority_class("polite", 100, false));
+    let mut template = objects::template("web", "1", "64Mi");
+    template["spec"]["priorityClassName"] = json!("polite");
+    world.deploy_template_on("a", "web", 2, template).await;
+    let id = world.rotate("a", options()).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert!(ended.warnings.iter().any(|warning| warning.code == Code::CannotPreempt));
+    assert_eq!(world.nodes_of("shop"), ["b", "b"]);
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_surge_no_placeholder_is_ever_created() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 3, "1").await;
+    let surge = rotate_shared::SurgeMode::None;
+    let id = world.rotate("a", Options { surge, ..options() }).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(ended.progress.evicted, 3);
+    let room = format!("/namespaces/{}/", names::ROOM_NAMESPACE);
+    assert!(!world.sim.requests().iter().any(|request| request.method == "POST" && request.path.contains(&room)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_scaled_down_meanwhile_is_not_waited_for() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 3, "1").await;
+    world.sim.create(objects::disruption_budget("web", "shop", "web", "maxUnavailable", json!(1)));
+    world.pass(1_000).await;
+    let id = world.rotate("a", options()).await;
+    world.until(&id, |rotation| rotation.progress.evicted == 1).await;
+    world.sim.edit("deployments", "shop", "web", |web| web["spec"]["replicas"] = json!(1));
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert!(ended.warnings.iter().all(|warning| warning.code != Code::SettleTimedOut), "{:?}", ended.warnings);
+    assert_eq!(world.pods("shop").len(), 1);
+    check::nothing_is_left(&world, &["a"]);
 }

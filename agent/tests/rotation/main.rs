@@ -4,5 +4,7 @@ mod check;
 mod world;
 
 mod drain;
+mod faults;
+mod pressure;
 mod restart;
 mod surge;

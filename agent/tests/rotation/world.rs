@@ -73,6 +73,10 @@ impl World {
         self.store.create(new).await.unwrap().record.id
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     pub(crate) async fn ask(&self, id: &str, wish: Wish) {
         self.store.request(id, wish, self.clock.now()).await.unwrap();
     }

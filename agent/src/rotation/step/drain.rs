@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rotate_shared::Code;
 use rotate_shared::plan::Notice;
 
+use super::Turn;
 use super::room::Cover;
-use super::{Turn, notice};
 use crate::drain::evict::Eviction;
 use crate::rotation::effect::Effect;
 use crate::rotation::observation::Leaving;
@@ -88,10 +87,9 @@ impl Turn<'_> {
             allowed[index] -= 1;
             return false;
         }
-        let object = format!("PodDisruptionBudget {}", budget.path);
-        self.show_once(notice(Code::PodDisruptionBudget, &object, budget.message.clone()), shown);
+        self.show_once(budget.closed.clone(), shown);
         // One Pod asks for all.
-        let poll = budget.poll_at.is_some_and(|time| time <= self.now) && shown.insert(format!("poll {}", budget.path));
+        let poll = budget.poll_at.is_some_and(|time| time <= self.now) && shown.insert(format!("poll {index}"));
         !poll
     }
 

@@ -5,12 +5,9 @@ fn draining() -> Case {
 }
 
 fn budget(allowed: i32) -> Budget {
-    Budget {
-        path: "shop/cart".to_owned(),
-        allowed,
-        message: "needs 3 healthy, has 3 (allows 0)".to_owned(),
-        poll_at: Some(at(80)),
-    }
+    let closed =
+        notice(Code::PodDisruptionBudget, "PodDisruptionBudget shop/cart", "needs 3 healthy, has 3 (allows 0)");
+    Budget { allowed, closed, poll_at: Some(at(80)) }
 }
 
 #[test]

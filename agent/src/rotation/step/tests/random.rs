@@ -102,7 +102,9 @@ prop_compose! {
         case.seen.synced = synced;
         case.seen.node = if gone { NodeSeen::Gone } else { NodeSeen::Here { marked, traces, deleting } };
         case.seen.barrier = if passed { Barrier::Passed } else { Barrier::Open };
-        case.seen.budgets = allowed.into_iter().map(|allowed| Budget { allowed, ..Budget::default() }).collect();
+        let closed = notice(Code::PodDisruptionBudget, "PodDisruptionBudget shop/cart", "closed");
+        case.seen.budgets =
+            allowed.into_iter().map(|allowed| Budget { allowed, closed: closed.clone(), poll_at: None }).collect();
         case.seen.owners = vec![cart(4, 2, 1)];
         if late {
             case.seen.verdicts.fresh = vec![fresh("late")];

@@ -1,0 +1,158 @@
+//! Answers that fail, come late or get lost; leaders that change.
+
+use rotate_agent::rotation::store::Wish;
+use rotate_shared::{CancelRequest, Code, Phase, names};
+use rotate_sim::{Fault, objects};
+use serde_json::json;
+
+use crate::check;
+use crate::world::{World, options};
+
+async fn world() -> World {
+    let world = World::start();
+    for node in ["a", "b", "c"] {
+        world.node(node, "4");
+    }
+    world.deploy_on("a", "web", 3, "1").await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_and_lost_answers_change_nothing_but_the_time_it_takes() {
+    let world = world().await;
+    let faults = world.sim.faults();
+    faults.fail("PATCH", "/nodes/a", 500, 2);
+    faults.lose_answers("PATCH", "/nodes/a", 1);
+    faults.fail("POST", names::ROOM_NAMESPACE, 503, 2);
+    faults.lose_answers("POST", names::ROOM_NAMESPACE, 2);
+    faults.lose_answers("PATCH", "/configmaps/rotation-", 2);
+    faults.fail("POST", "/eviction", 500, 1);
+    faults.lose_answers("POST", "/eviction", 1);
+    faults.fail("DELETE", names::ROOM_NAMESPACE, 500, 2);
+    let id = world.rotate("a", options()).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!((ended.progress.evicted, ended.progress.landed), (3, 3));
+    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttling_is_waited_out_and_not_taken_for_a_budget() {
+    let world = world().await;
+    world.sim.faults().add(Fault {
+        method: "POST".to_owned(),
+        path: "/eviction".to_owned(),
+        times: 3,
+        effect: rotate_sim::Effect::Status { code: 429, retry_after: Some(7) },
+    });
+    let id = world.rotate("a", options()).await;
+    let waiting = world.until(&id, |rotation| rotation.waiting.iter().any(|wait| wait.code == Code::Throttled)).await;
+    assert!(waiting.waiting.iter().all(|wait| wait.code != Code::PodDisruptionBudget));
+    world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(check::evictions(&world), (6, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_refuses_an_eviction_is_quoted_and_asked_again() {
+    let world = world().await;
+    world.sim.faults().deny("POST", "/eviction", "the operator is moving it", 4);
+    let id = world.rotate("a", options()).await;
+    let waiting = world.until(&id, |rotation| rotation.waiting.iter().any(|wait| wait.code == Code::EvictionRefused));
+    let waiting = waiting.await;
+    let wait = waiting.waiting.iter().find(|wait| wait.code == Code::EvictionRefused).unwrap();
+    assert!(wait.message.contains("the operator is moving it"), "{}", wait.message);
+    world.until_phase(&id, Phase::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn broken_watches_and_a_compacted_history_are_survived() {
+    let world = world().await;
+    let id = world.rotate("a", options()).await;
+    for _ in 0..20 {
+        world.sim.faults().drop_watches();
+        world.sim.faults().compact();
+        world.pass(300).await;
+    }
+    world.until_phase(&id, Phase::Succeeded).await;
+    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_away_for_a_minute_is_waited_for() {
+    let world = world().await;
+    let id = world.rotate("a", options()).await;
+    world.until(&id, |rotation| rotation.phase == Phase::Draining).await;
+    world.sim.faults().refuse(true);
+    world.pass(60_000).await;
+    world.sim.faults().refuse(false);
+    world.until_phase(&id, Phase::Succeeded).await;
+    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leftovers_of_a_rotation_that_nobody_knows_are_removed() {
+    let mut world = world().await;
+    world.kill_agent();
+    let pod = objects::pod("room-left-behind", names::ROOM_NAMESPACE, &objects::template("room", "1", "64Mi"));
+    let mut pod = pod;
+    pod["metadata"]["labels"] = json!({ "kubectl-rotate.dev/rotation": "0123456789" });
+    world.sim.create(pod);
+    world.sim.edit("nodes", "", "a", |node| {
+        node["spec"]["unschedulable"] = json!(true);
+        node["metadata"]["annotations"] = json!({
+            "kubectl-rotate.dev/rotation": "0123456789",
+            "kubectl-rotate.dev/cordoned-by": "0123456789",
+            "kubectl-rotate.dev/protected-by": "0123456789:karpenter.sh/do-not-disrupt",
+            "karpenter.sh/do-not-disrupt": "true",
+        });
+    });
+    world.start_agent();
+    world.pass(30_000).await;
+    check::nothing_is_left(&world, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_killed_at_any_moment_ends_in_the_same_place() {
+    for milliseconds in (0..2_600).step_by(200) {
+        let mut world = world().await;
+        world.sim.create(objects::disruption_budget("web", "shop", "web", "maxUnavailable", json!(1)));
+        world.pass(1_000).await;
+        let id = world.rotate("a", options()).await;
+        world.pass(milliseconds).await;
+        world.kill_agent();
+        world.pass(3_000).await;
+        world.start_agent();
+        let ended = world.until_phase(&id, Phase::Succeeded).await;
+        assert_eq!((ended.progress.evicted, ended.progress.landed), (3, 3), "killed after {milliseconds} ms");
+        check::every_eviction_was_covered(&world.sim.log(), "a");
+        check::nothing_is_left(&world, &["a"]);
+        assert_eq!(check::evictions(&world).1, 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_at_any_moment_ends_clean() {
+    for milliseconds in (0..4_000).step_by(250) {
+        let world = world().await;
+        world.sim.create(objects::disruption_budget("web", "shop", "web", "maxUnavailable", json!(1)));
+        world.pass(1_000).await;
+        let id = world.rotate("a", options()).await;
+        world.pass(milliseconds).await;
+        if world.store.request(&id, Wish::Cancel(CancelRequest::default()), world.now()).await.is_err() {
+            break;
+        }
+        let ended = world.until(&id, |rotation| rotation.phase.is_terminal()).await;
+        let cordoned: &[&str] = match ended.phase {
+            Phase::Stopped | Phase::Succeeded => &["a"],
+            Phase::Cancelled | Phase::RolledBack => &[],
+            _ => panic!("cancelled after {milliseconds} ms: {ended:#?}"),
+        };
+        check::every_eviction_was_covered(&world.sim.log(), "a");
+        check::nothing_is_left(&world, cordoned);
+        assert_eq!(ended.moved.len(), check::evictions(&world).1, "what moved is listed");
+        world.pass(10_000).await;
+        assert_eq!(world.pods("shop").len(), 3);
+    }
+}
