@@ -10,7 +10,7 @@ use crate::agent::Config;
 
 /// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "rotate-agent", version, about, args_conflicts_with_subcommands = true)]
+#[command(name = "rotate-agent", version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What to do instead of running the agent.
     #[command(subcommand)]
@@ -31,31 +31,31 @@ pub enum Command {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Run {
     /// Namespace of the records and the Lease
-    #[arg(long, env = "ROTATE_NAMESPACE", default_value = names::NAMESPACE)]
+    #[arg(long, env = "ROTATE_NAMESPACE", value_name = "NAME", default_value = names::NAMESPACE)]
     pub namespace: String,
     /// Where the control API listens
-    #[arg(long, env = "ROTATE_CONTROL_ADDR", default_value = names::CONTROL_ADDR)]
+    #[arg(long, env = "ROTATE_CONTROL_ADDR", value_name = "ADDR", default_value = names::CONTROL_ADDR)]
     pub control_addr: SocketAddr,
     /// Where health and metrics are served
-    #[arg(long, env = "ROTATE_OPS_ADDR", default_value = names::OPS_ADDR)]
+    #[arg(long, env = "ROTATE_OPS_ADDR", value_name = "ADDR", default_value = names::OPS_ADDR)]
     pub ops_addr: SocketAddr,
     /// Image that placeholders pause in
-    #[arg(long, env = "ROTATE_PLACEHOLDER_IMAGE", default_value = Config::PAUSE_IMAGE)]
+    #[arg(long, env = "ROTATE_PLACEHOLDER_IMAGE", value_name = "IMAGE", default_value = Config::PAUSE_IMAGE)]
     pub placeholder_image: String,
     /// How many nodes may be in work at once, over all batches
-    #[arg(long, env = "ROTATE_MAX_CONCURRENT", default_value_t = Config::MAX_CONCURRENT, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "ROTATE_MAX_CONCURRENT", value_name = "N", default_value_t = Config::MAX_CONCURRENT, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_concurrent: u32,
     /// How many finished rotations are kept
-    #[arg(long, env = "ROTATE_HISTORY_LIMIT", default_value_t = Config::HISTORY_LIMIT)]
+    #[arg(long, env = "ROTATE_HISTORY_LIMIT", value_name = "N", default_value_t = Config::HISTORY_LIMIT)]
     pub history_limit: usize,
     /// Form of the log on stderr
-    #[arg(long, env = "ROTATE_LOG_FORMAT", value_enum, default_value = "text")]
+    #[arg(long, env = "ROTATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
     /// Answer everybody who reaches the control port; only on loopback
     #[arg(long, env = "ROTATE_INSECURE_DEV_NO_AUTH")]
     pub insecure_dev_no_auth: bool,
     /// Kubeconfig file; without it as kubectl finds one, else the Pod's service account
-    #[arg(long, env = "ROTATE_KUBECONFIG")]
+    #[arg(long, env = "ROTATE_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 }
 

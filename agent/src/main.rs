@@ -12,7 +12,10 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The log may not be set up yet: whoever started this must see it anyway.
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("error: {error:#}\n"));
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("error: {}\n", rotate_agent::serve::told(&error)),
+            );
             ExitCode::FAILURE
         }
     }

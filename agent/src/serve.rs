@@ -23,6 +23,20 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// An error with its causes, each once: kube's say those beneath them themselves.
+#[must_use]
+pub fn told(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if told.is_empty() {
+            told = cause;
+        } else if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
+}
+
 async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
     log(run.log_format);
     let config = run.config()?;
@@ -77,5 +91,17 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_was_told_already_is_not_told_again() {
+        let inner = std::io::Error::other("no such file");
+        let error = anyhow::Error::new(inner).context("failed to read it: no such file").context("failed to start");
+        assert_eq!(told(&error), "failed to start: failed to read it: no such file");
     }
 }

@@ -107,3 +107,48 @@ async fn it_ends_in_order_although_a_follower_is_connected() {
     tokio::time::timeout(Duration::from_secs(1), agent.shutdown()).await.unwrap();
     follower.read_to_end(&mut answer).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn it_is_ready_once_it_has_read_the_cluster_and_no_longer_once_it_is_cut_off() {
+    let sim = rotate_sim::Sim::start(rotate_sim::Settings::default());
+    let agent = Agent::start(Config::default(), Client::new(sim.router(), "default"), Clock::system());
+    let ready = async || {
+        let request = ::http::Request::get("/readyz").body(axum::body::Body::empty()).unwrap();
+        let response = tower::ServiceExt::oneshot(http::ops_router(agent.api.clone()), request).await.unwrap();
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
+    };
+    assert!(ready().await.starts_with("[-] "));
+    agent.ready().await;
+    assert_eq!(ready().await, "ok\n");
+    tokio::time::advance(Duration::from_secs(120)).await;
+    agent.api.clock.sleep(Duration::from_secs(120)).await;
+    assert_eq!(ready().await, "ok\n", "bookmarks are heard");
+    sim.faults().refuse(true);
+    sim.faults().drop_watches();
+    agent.api.clock.sleep(Duration::from_secs(200)).await;
+    assert!(ready().await.contains("[-] nothing was heard of pods for "), "{}", ready().await);
+    sim.faults().refuse(false);
+    agent.api.clock.sleep(Duration::from_secs(120)).await;
+    assert_eq!(ready().await, "ok\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_leads_and_the_other_takes_over_at_once_when_it_ends_in_order() {
+    let sim = rotate_sim::Sim::start(rotate_sim::Settings::default());
+    sim.create(rotate_sim::objects::namespace(names::NAMESPACE, &serde_json::json!({})));
+    let start = |name: &str| {
+        let config = Config { identity: Some(name.to_owned()), ..Config::default() };
+        Agent::start(config, Client::new(sim.router(), "default"), Clock::system())
+    };
+    let (one, two) = (start("one"), start("two"));
+    one.leads(Duration::from_secs(60)).await.unwrap();
+    let refused = two.leads(Duration::from_secs(20)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "lead: one does");
+    one.shutdown().await;
+    two.leads(Duration::from_secs(3)).await.unwrap();
+    let three = start("three");
+    drop(two);
+    assert!(three.leads(Duration::from_secs(10)).await.is_err(), "one that was killed gave nothing up");
+    three.leads(Duration::from_secs(10)).await.unwrap();
+}
