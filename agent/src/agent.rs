@@ -85,9 +85,9 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
-    /// Rotations go forward in another process.
-    #[error("lead: {0} does")]
-    Led(String),
+    /// Rotations go forward in another process; `None`: in none that the Lease names.
+    #[error("lead: {} does", .0.as_deref().unwrap_or("an agent that could not be asked for"))]
+    Led(Option<String>),
     /// A task that must not end has ended.
     #[error("go on: {0} ended")]
     TaskEnded(String),
@@ -214,8 +214,7 @@ impl Agent {
         if tokio::time::timeout(patience, leads).await.unwrap_or(false) {
             return Ok(());
         }
-        let holder = self.holder.borrow().clone();
-        Err(AgentError::Led(holder.unwrap_or_else(|| "an agent that could not be asked for".to_owned())))
+        Err(AgentError::Led(self.holder.borrow().clone()))
     }
 
     /// Waits until a task ends that must not.

@@ -2,6 +2,7 @@
 //! refused. Nothing behind this module looks at flags again.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rotate_shared::OptionsRequest;
@@ -157,6 +158,15 @@ impl fmt::Display for RotationRef {
     }
 }
 
+/// Where a plan's facts come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The agent, or without one the API server.
+    Cluster,
+    /// Saved objects.
+    File(PathBuf),
+}
+
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Printing {
@@ -171,6 +181,8 @@ pub(crate) struct Printing {
 pub(crate) struct Plan {
     /// Of which nodes.
     pub(crate) target: Target,
+    /// From what.
+    pub(crate) source: Source,
     /// Whether the exit code tells what was found.
     pub(crate) exit_code: bool,
     /// With which options.
@@ -252,6 +264,7 @@ impl cli::PlanArgs {
         }
         Ok(Plan {
             target: Target::resolve("kubectl rotate plan node", &self.target, self.select.selector)?,
+            source: self.from.map_or(Source::Cluster, Source::File),
             exit_code: self.exit_code,
             options: self.rotation.resolve()?,
             printing: self.output.resolve()?,

@@ -23,6 +23,7 @@ pub(crate) use duration::GoDuration;
     infer_subcommands = false,
     max_term_width = 110,
     after_help = "Examples:
+  kubectl rotate demo                                # watch it work on a simulated cluster; needs nothing
   kubectl rotate plan node worker-1                  # what would move, where the room comes from, what blocks
   kubectl rotate node worker-1                       # rotate one node and wait
   kubectl rotate node -l pool=web --max-concurrent 2 # rotate a pool, two nodes at a time
@@ -47,7 +48,11 @@ pub(crate) enum Verb {
     #[command(after_help = "Examples:
   kubectl rotate plan node worker-1
   kubectl rotate plan node -l pool=web -o wide
-  kubectl rotate plan node worker-1 --exit-code      # 10 where there is something to do, 3 where it is blocked")]
+  kubectl rotate plan node worker-1 --exit-code      # 10 where there is something to do, 3 where it is blocked
+
+  # Without a cluster, from saved objects:
+  kubectl get nodes,pods,pdb,pvc,pv -A -o yaml > cluster.yaml
+  kubectl rotate plan node worker-1 --from cluster.yaml")]
     Plan(PlanArgs),
     /// Rotate nodes: reserve room, evict, wait for the replacements.
     ///
@@ -91,6 +96,8 @@ Exit codes:
   kubectl rotate fleet
   kubectl rotate fleet -l pool=web -o wide")]
     Fleet(FleetArgs),
+    /// Watch the whole system rotate a node of a simulated cluster; needs no cluster.
+    Demo(DemoArgs),
     /// Print the versions of this program and of the agent.
     Version(VersionArgs),
 }
@@ -103,6 +110,9 @@ pub(crate) struct PlanArgs {
     pub(crate) target: Vec<String>,
     #[command(flatten)]
     pub(crate) select: Select,
+    /// Read saved objects (YAML or JSON, as kubectl get -o prints them) instead of a cluster; - for stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
     /// Exit 10 where there is something to do and 3 where it is blocked
     #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
     pub(crate) exit_code: bool,
@@ -182,6 +192,10 @@ pub(crate) struct FleetArgs {
     #[command(flatten)]
     pub(crate) output: OutputFlags,
 }
+
+/// `demo`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DemoArgs {}
 
 /// `version`.
 #[derive(Args, Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The verbs: one file each. [`main`] parses, runs one, and turns what came of it into an exit code.
 
 mod cancel;
+mod demo;
 mod fleet;
 mod follow;
 mod hold;
@@ -55,16 +56,19 @@ fn run(cli: Cli, console: Console) -> Ended {
         .map_err(|error| Failure::Other(format!("start the runtime: {error}")))?;
     let ended = runtime.block_on(async {
         let session = Session::new(console, cli.agent, cli.connection);
-        match verb {
-            Verb::Plan(args) => plan::run(&session, args.resolve()?).await,
-            Verb::Node(args) => node::run(&session, args.resolve()?).await,
+        let ended = match verb {
+            Verb::Plan(args) => plan::run(&session, args).await,
+            Verb::Node(args) => node::run(&session, args).await,
             Verb::Status(args) => status::run(&session, &args).await,
             Verb::Cancel(args) => cancel::run(&session, &args).await,
             Verb::Pause(args) => hold::run(&session, &args, hold::Hold::Pause).await,
             Verb::Resume(args) => hold::run(&session, &args, hold::Hold::Resume).await,
             Verb::Fleet(args) => fleet::run(&session, &args).await,
+            Verb::Demo(_) => demo::run(&session).await,
             Verb::Version(args) => version::run(&session, &args).await,
-        }
+        };
+        session.end().await;
+        ended
     });
     // A read of stdin that nobody will answer must not hold the exit up.
     runtime.shutdown_background();

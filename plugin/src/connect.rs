@@ -9,6 +9,7 @@ pub(crate) mod api;
 pub(crate) mod cluster;
 pub(crate) mod embedded;
 pub(crate) mod in_process;
+pub(crate) mod snapshot;
 pub(crate) mod sse;
 pub(crate) mod url;
 

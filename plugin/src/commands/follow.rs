@@ -80,7 +80,7 @@ pub(super) async fn until_over(
             biased;
             () = &mut interrupted => {
                 progress.finish();
-                if let Some(embedded) = &connected.embedded {
+                if let Some(embedded) = session.embedded() {
                     embedded.leave(session, &states(&known)).await?;
                 }
                 break Followed::Interrupted(states(&known));
@@ -246,7 +246,7 @@ pub(super) fn say_how_to_go_on(session: &Session, connected: &Connected, followe
         Followed::TimedOut(_) => "The time to wait is over",
         Followed::Interrupted(_) => "Interrupted",
     };
-    if connected.embedded.is_some() {
+    if connected.embedded {
         console.note(&format!("{after}. Nothing runs while this command is away; it goes on with: {again}"));
         return;
     }

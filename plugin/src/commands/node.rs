@@ -8,14 +8,22 @@ use super::session::{Connected, Session};
 use super::{Ended, plan, status};
 use crate::args;
 use crate::args::{Printing, Target};
+use crate::cli::NodeArgs;
 use crate::failure::Failure;
 use crate::output::plan as text;
 use crate::output::{Format, rotation};
 
-pub(super) async fn run(session: &Session, args: args::Node) -> Ended {
+pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
+    let args = args.resolve()?;
     if args.dry_run {
-        let plan = args::Plan { target: args.target, exit_code: false, options: args.options, printing: args.printing };
-        return plan::run(session, plan).await;
+        let plan = args::Plan {
+            target: args.target,
+            source: args::Source::Cluster,
+            exit_code: false,
+            options: args.options,
+            printing: args.printing,
+        };
+        return plan::show(session, plan).await;
     }
     if session.agent.embedded && !args.wait {
         return Err(Failure::Usage(
@@ -23,7 +31,7 @@ pub(super) async fn run(session: &Session, args: args::Node) -> Ended {
         ));
     }
     let connected = session.connect(args.yes).await?;
-    if let Some(embedded) = &connected.embedded
+    if let Some(embedded) = session.embedded()
         && let Some(rotations) = embedded.resume(session, &args.target).await?
     {
         return wait(session, &connected, rotations, &args).await;

@@ -6,15 +6,35 @@ use rotate_shared::{API_VERSION, Plan, PlanList, exit};
 use super::Ended;
 use super::session::Session;
 use crate::args;
-use crate::args::{Printing, Target};
+use crate::args::{Printing, Source, Target};
+use crate::cli::PlanArgs;
+use crate::connect::snapshot;
 use crate::failure::Failure;
 use crate::output::{Console, Format, format, plan as text};
 
-pub(super) async fn run(session: &Session, args: args::Plan) -> Ended {
-    let connected = session.connect(false).await?;
-    let request =
-        PlanRequest { nodes: args.target.names(), selector: args.target.selector(), options: args.options.clone() };
-    let plans = connected.agent.plan(&request).await?;
+pub(super) async fn run(session: &Session, args: PlanArgs) -> Ended {
+    show(session, args.resolve()?).await
+}
+
+/// A plan that is resolved already: `node --dry-run=client` is the same.
+pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
+    let plans = match &args.source {
+        Source::File(path) => snapshot::plan_file(path, &args.target, &args.options, session.clock.now())?,
+        Source::Cluster => match session.remote_agent().await? {
+            Some(agent) => {
+                let request = PlanRequest {
+                    nodes: args.target.names(),
+                    selector: args.target.selector(),
+                    options: args.options.clone(),
+                };
+                agent.plan(&request).await?
+            }
+            None => {
+                session.console.note("No agent was asked: reading the cluster with your kubeconfig.");
+                snapshot::plan_cluster(session, &args.target, &args.options).await?
+            }
+        },
+    };
     if plans.is_empty() {
         session.console.note("No nodes found");
         return Ok(exit::DONE);

@@ -1,5 +1,7 @@
 //! What every verb starts from: the console, the clock, and how to get at an agent.
 
+use std::sync::OnceLock;
+
 use rotate_agent::clock::Clock;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
@@ -20,6 +22,7 @@ pub(crate) struct Session {
     pub(crate) agent: AgentFlags,
     /// Where the cluster is said to be.
     pub(crate) connection: ConnectionFlags,
+    embedded: OnceLock<Embedded>,
 }
 
 /// An agent to talk to.
@@ -27,14 +30,14 @@ pub(crate) struct Session {
 pub(crate) struct Connected {
     /// Speaks its API.
     pub(crate) agent: Agent,
-    /// The agent itself where it runs in this process: it lives as long as this value.
-    pub(crate) embedded: Option<Embedded>,
+    /// Whether it runs in this process, and ends with it.
+    pub(crate) embedded: bool,
 }
 
 impl Session {
     /// A session over these flags.
     pub(crate) fn new(console: Console, agent: AgentFlags, connection: ConnectionFlags) -> Self {
-        Self { console, clock: Clock::system(), agent, connection }
+        Self { console, clock: Clock::system(), agent, connection, embedded: OnceLock::new() }
     }
 
     /// The agent that answers at `--agent-url`, its version checked; `None` without that flag.
@@ -70,11 +73,14 @@ impl Session {
     /// There is none: says how to get to one.
     pub(crate) async fn connect(&self, consent: bool) -> Result<Connected, Failure> {
         if let Some(agent) = self.remote_agent().await? {
-            return Ok(Connected { agent, embedded: None });
+            return Ok(Connected { agent, embedded: false });
         }
         if self.agent.embedded {
             let embedded = Embedded::start(self, consent).await?;
-            return Ok(Connected { agent: embedded.agent(), embedded: Some(embedded) });
+            let agent = embedded.agent();
+            // A command connects once.
+            let _ = self.embedded.set(embedded);
+            return Ok(Connected { agent, embedded: true });
         }
         Err(Failure::AgentUnreachable(format!(
             "no agent to ask: forward its port ({}) and give --agent-url http://{}, or run one inside this command \
@@ -82,6 +88,18 @@ impl Session {
             self.port_forward(),
             rotate_shared::names::CONTROL_ADDR,
         )))
+    }
+
+    /// The agent in this process, once it was started.
+    pub(crate) fn embedded(&self) -> Option<&Embedded> {
+        self.embedded.get()
+    }
+
+    /// Ends what was started: an agent in this process gives its Lease up, so that the next one need not wait for it.
+    pub(crate) async fn end(self) {
+        if let Some(embedded) = self.embedded.into_inner() {
+            embedded.end().await;
+        }
     }
 
     fn port_forward(&self) -> String {

@@ -107,10 +107,10 @@ impl Agent {
     pub(crate) async fn find(&self, reference: &RotationRef) -> Result<Vec<Rotation>, Failure> {
         let found = match reference {
             RotationRef::Id(id) => return Ok(vec![self.rotation(id).await?]),
-            RotationRef::Batch(batch) => self.filtered(&format!("?batch={}", percent_encoded(batch))).await?,
+            RotationRef::Batch(batch) => self.filtered(&format!("?batch={}", encoded(batch))).await?,
             RotationRef::Node(name) => {
                 // Live ones first, then the newest.
-                let mut all = self.filtered(&format!("?node={}", percent_encoded(name.as_str()))).await?;
+                let mut all = self.filtered(&format!("?node={}", encoded(name.as_str()))).await?;
                 all.truncate(1);
                 all
             }
@@ -143,7 +143,7 @@ impl Agent {
 
     /// The fleet.
     pub(crate) async fn nodes(&self, selector: Option<&str>) -> Result<NodeList, Failure> {
-        let query = selector.map(|selector| format!("?selector={}", percent_encoded(selector))).unwrap_or_default();
+        let query = selector.map(|selector| format!("?selector={}", encoded(selector))).unwrap_or_default();
         self.call(Method::GET, format!("/v1/nodes{query}"), None::<&()>).await
     }
 
@@ -206,7 +206,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
 }
 
 /// A query value: everything but unreserved characters is encoded.
-fn percent_encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -224,6 +224,6 @@ mod tests {
 
     #[test]
     fn a_selector_survives_the_query() {
-        assert_eq!(percent_encoded("a in (b,c),d!=é"), "a%20in%20%28b%2Cc%29%2Cd%21%3D%C3%A9");
+        assert_eq!(encoded("a in (b,c),d!=é"), "a%20in%20%28b%2Cc%29%2Cd%21%3D%C3%A9");
     }
 }

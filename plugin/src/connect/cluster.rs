@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use kube::Config;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
     NamedContext,
 };
-use kube::{Client, Config};
 
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
@@ -65,16 +65,6 @@ pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
     let options = KubeConfigOptions { context: Some(context_name), cluster: Some(cluster_name), user: Some(user_name) };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
     Ok(finished(flags, config))
-}
-
-/// A client for reading: its requests are bounded by `--request-timeout`.
-///
-/// # Errors
-///
-/// As [`config`]; and credentials that cannot be used.
-pub(crate) async fn client(flags: &ConnectionFlags) -> Result<Client, Failure> {
-    let config = config(flags).await?;
-    Client::try_from(config).map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))
 }
 
 async fn without_kubeconfig(flags: &ConnectionFlags) -> Result<Config, Failure> {

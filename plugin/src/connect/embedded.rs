@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::Client;
 use rotate_agent::bootstrap::{self, BootstrapError};
-use rotate_agent::{Agent as Engine, Config};
+use rotate_agent::{Agent as Engine, AgentError, Config};
 use rotate_shared::{CancelRequest, Phase, Rotation};
 
 use super::in_process::InProcess;
@@ -16,11 +16,16 @@ use crate::failure::Failure;
 /// How often a state is looked at that no event tells of.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long an election is waited for before it is looked at who won.
+const ELECTION: Duration = Duration::from_millis(500);
+/// How often: an API server that answers at all has answered by then.
+const ELECTIONS: u32 = 20;
+
 /// An agent that lives as long as this value.
 #[derive(Debug)]
 pub(crate) struct Embedded {
     agent: Agent,
-    _engine: Engine,
+    engine: Engine,
 }
 
 impl Embedded {
@@ -37,9 +42,15 @@ impl Embedded {
         prepare(session, &client, &server, consent).await?;
         let engine = Engine::start(Config::default(), client, session.clock);
         let agent = Agent::new(InProcess::new(engine.router()));
+        leads(&engine).await?;
         let console = session.console;
         agent.until_ready(session.clock, |why| console.note(&format!("Waiting for the agent: {why}"))).await?;
-        Ok(Self { agent, _engine: engine })
+        Ok(Self { agent, engine })
+    }
+
+    /// Ends it in order.
+    pub(crate) async fn end(self) {
+        self.engine.shutdown().await;
     }
 
     /// Speaks its API.
@@ -139,6 +150,28 @@ impl Embedded {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Waits for the Lease, but not for another agent to give it up.
+async fn leads(engine: &Engine) -> Result<(), Failure> {
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        match engine.leads(ELECTION).await {
+            Ok(()) => return Ok(()),
+            Err(AgentError::Led(None)) if looks < ELECTIONS => {}
+            Err(AgentError::Led(None)) => {
+                return Err(Failure::Other("the Lease of the agent can be neither taken nor read".to_owned()));
+            }
+            Err(AgentError::Led(Some(holder))) => {
+                return Err(Failure::Blocked(format!(
+                    "{holder} holds the Lease: another agent is at work. Use it with --agent-url; if it has just died, \
+                     try again in 15 s"
+                )));
+            }
+            Err(error) => return Err(Failure::Other(format!("failed to {error}"))),
         }
     }
 }

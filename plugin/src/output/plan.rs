@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rotate_shared::plan::{Class, Disposition, Notice, PlannedPod, PodReason};
+use rotate_shared::plan::{Class, Disposition, Notice, PlannedPod, PodReason, Provider};
 use rotate_shared::{Amounts, Plan};
 
 use super::console;
@@ -40,7 +40,10 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             };
             let mut text = format!("node/{node} can be rotated: {work}");
             let seconds = estimate.surge_seconds + estimate.drain_seconds;
-            if seconds > 0 {
+            if new_nodes(plan) && plan.provider == Provider::Unmanaged {
+                // How long that takes, only its owner knows.
+                text.push_str("; a new node has to join first");
+            } else if seconds > 0 {
                 text.push_str(&format!("; about {}", age::seconds(i64::try_from(seconds).unwrap_or(i64::MAX))));
             }
             text.push('.');

@@ -1,4 +1,8 @@
 //! The real binary, as a person runs it.
 
 mod bad_input;
+mod cluster;
+mod embedded;
+mod saved;
 mod support;
+mod verbs;

@@ -1,6 +1,6 @@
 //! A plan as a tired person reads it.
 
-use rotate_shared::plan::{Estimate, PlannedPlaceholder, Provider, Room, Totals};
+use rotate_shared::plan::{Estimate, PlannedPlaceholder, Room, Totals};
 use rotate_shared::{API_VERSION, Code};
 
 use super::*;

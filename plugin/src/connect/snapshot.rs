@@ -1,0 +1,139 @@
+//! Plans without an agent: from saved objects, or from the cluster read once with the person's kubeconfig.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use jiff::Timestamp;
+use kube::Client;
+use rotate_agent::cache::selector::Selector;
+use rotate_agent::cache::snapshot::{Snapshot, SnapshotError};
+use rotate_agent::cache::{State, Volumes, feed};
+use rotate_agent::surge::plan;
+use rotate_shared::{Options, OptionsRequest, Plan};
+use serde::Deserialize;
+
+use super::cluster;
+use crate::args::Target;
+use crate::commands::Session;
+use crate::failure::Failure;
+
+/// As many objects a page as kubectl asks for.
+const PAGE: u32 = 500;
+
+/// What is listed whole: room may be on any node, and what repels a Pod may be in any namespace.
+const LISTS: [&str; 3] = ["/api/v1/nodes", "/api/v1/pods", "/apis/policy/v1/poddisruptionbudgets"];
+
+/// Plans from saved objects; `-` is stdin.
+///
+/// # Errors
+///
+/// The file cannot be read, is not what `kubectl get -o yaml` writes, or does not hold the node.
+pub(crate) fn plan_file(
+    path: &Path,
+    target: &Target,
+    options: &OptionsRequest,
+    now: Timestamp,
+) -> Result<Vec<Plan>, Failure> {
+    let from_stdin = path == Path::new("-");
+    let name = if from_stdin { "stdin".to_owned() } else { path.display().to_string() };
+    let unreadable = |error: &dyn std::error::Error| Failure::File(format!("{name}: failed to {error}"));
+    let reader: Box<dyn Read> = if from_stdin {
+        Box::new(io::stdin().lock())
+    } else {
+        let opened = File::open(path).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
+        let (file, metadata) = opened.map_err(|error| Failure::File(format!("{name}: {error}")))?;
+        if metadata.is_dir() {
+            return Err(Failure::File(format!("{name}: is a directory")));
+        }
+        // Refused before anything of it is read.
+        if metadata.len() > Snapshot::LIMIT {
+            return Err(unreadable(&SnapshotError::TooLarge));
+        }
+        Box::new(file)
+    };
+    let Snapshot { state, volumes, .. } = Snapshot::read_from(reader).map_err(|error| unreadable(&error))?;
+    let options = options.clone().resolve();
+    names(&state, target)?.iter().map(|node| one(&state, node, &volumes, &options, now)).collect()
+}
+
+/// Plans from the cluster as it is now. Reads named paths only, in pages, and changes nothing.
+///
+/// # Errors
+///
+/// The cluster cannot be reached or refuses, or there is no such node.
+pub(crate) async fn plan_cluster(
+    session: &Session,
+    target: &Target,
+    options: &OptionsRequest,
+) -> Result<Vec<Plan>, Failure> {
+    let config = cluster::config(&session.connection).await?;
+    let server = config.cluster_url.to_string();
+    let client = rotate_agent::client::production(config)
+        .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+    let mut text = String::new();
+    for path in LISTS {
+        list(&client, path, &mut text).await.map_err(|error| cluster::refused(error, &server))?;
+    }
+    let read = Snapshot::read(&text);
+    let Snapshot { state, .. } =
+        read.map_err(|error| Failure::Other(format!("the API server at {server}: failed to {error}")))?;
+    drop(text);
+    let options = options.clone().resolve();
+    let mut plans = Vec::new();
+    for node in names(&state, target)? {
+        let volumes = feed::volumes(&client, &state.pods_on(&node)).await;
+        let volumes = volumes.map_err(|error| Failure::Other(format!("failed to {error}")))?;
+        plans.push(one(&state, &node, &volumes, &options, session.clock.now())?);
+    }
+    Ok(plans)
+}
+
+/// The beginning of a list: where to go on.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    r#continue: String,
+}
+
+/// Appends every page of a list, one document after another.
+async fn list(client: &Client, path: &str, text: &mut String) -> kube::Result<()> {
+    let mut next = String::new();
+    loop {
+        let go_on = if next.is_empty() { String::new() } else { format!("&continue={}", super::api::encoded(&next)) };
+        let request = http::Request::get(format!("{path}?limit={PAGE}{go_on}"));
+        let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let page = client.request_text(request).await?;
+        next = serde_json::from_str::<Page>(&page).map_err(kube::Error::SerdeError)?.metadata.r#continue;
+        text.push_str(&page);
+        text.push('\n');
+        if next.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// The names of the nodes that are meant.
+fn names(state: &State, target: &Target) -> Result<Vec<String>, Failure> {
+    match target {
+        Target::Names(_) => Ok(target.names()),
+        Target::Selector(text) => {
+            let selector = Selector::parse(text)
+                .map_err(|error| Failure::Usage(format!("the selector {text:?} cannot be read: {error}")))?;
+            let selected = state.nodes().filter(|node| selector.matches(&node.labels));
+            let mut names: Vec<String> = selected.map(|node| node.name.to_string()).collect();
+            names.sort();
+            Ok(names)
+        }
+    }
+}
+
+fn one(state: &State, node: &str, volumes: &Volumes, options: &Options, now: Timestamp) -> Result<Plan, Failure> {
+    plan::plan(state, node, volumes, options, now).ok_or_else(|| Failure::NoSuchNode(node.to_owned()))
+}

@@ -1,0 +1,156 @@
+//! Each verb against an agent, as a person types it.
+
+use rotate_sim::objects;
+
+use crate::cluster::Cluster;
+
+#[test]
+fn a_node_is_rotated_and_each_change_is_a_line_on_stderr() {
+    let cluster = Cluster::with_room(true).agent();
+    let run = cluster.rotate(&["node", "w1", "--yes"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("node/w1 can be rotated: 3 Pods to move, room for 3 is reserved first"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("node/w1 succeeded after "), "{}", run.stderr);
+    assert!(!run.stderr.contains('\u{1b}'), "no terminal, no colours: {:?}", run.stderr);
+    assert!(cluster.is_cordoned("w1"));
+    let pods = cluster.sim.list("pods");
+    assert!(pods.iter().all(|pod| pod["spec"]["nodeName"] != "w1"), "{pods:?}");
+}
+
+#[test]
+fn an_unknown_node_is_worded_as_in_kubectl() {
+    let cluster = Cluster::with_room(true).agent();
+    for line in [&["node", "nope", "--yes"][..], &["plan", "node", "nope"]] {
+        let run = cluster.rotate(line);
+        assert_eq!(
+            (run.code, run.stderr.as_str()),
+            (Some(1), "Error from server (NotFound): nodes \"nope\" not found\n")
+        );
+    }
+}
+
+#[test]
+fn without_a_terminal_nothing_is_done_unless_yes_is_said() {
+    let cluster = Cluster::with_room(true).agent();
+    let run = cluster.rotate(&["node", "w1"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.ends_with("There is no terminal to ask on: give --yes to go ahead\n"), "{}", run.stderr);
+    assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
+fn a_node_that_is_being_rotated_is_not_rotated_twice() {
+    let cluster = Cluster::with_room(false).agent();
+    let first = cluster.rotate(&["node", "w1", "--yes", "--wait=false", "-o", "name"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let id = first.stdout.trim().strip_prefix("rotation/").expect("the name of a rotation").to_owned();
+    let second = cluster.rotate(&["node", "w1", "--yes"]);
+    assert_eq!(second.code, Some(3), "{}", second.stderr);
+    assert!(second.stderr.contains(&id), "{}", second.stderr);
+}
+
+#[test]
+fn a_bare_pod_blocks_with_its_remedy_and_nothing_is_touched() {
+    let cluster = Cluster::with_room(true);
+    let mut pod = objects::pod("debug", "shop", &objects::template("debug", "100m", "64Mi"));
+    pod["spec"]["nodeName"] = "w1".into();
+    cluster.sim.create(pod);
+    let cluster = cluster.agent();
+    let run = cluster.rotate(&["node", "w1", "--yes"]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("BarePod: Pod shop/debug"), "{}", run.stderr);
+    assert!(run.stderr.contains("--force"), "{}", run.stderr);
+    assert!(!cluster.is_cordoned("w1"));
+    assert_eq!(cluster.rotate(&["plan", "node", "w1", "--exit-code"]).code, Some(3));
+}
+
+#[test]
+fn a_plan_is_data_on_stdout_in_every_format() {
+    let cluster = Cluster::with_room(true).agent();
+    let text = cluster.rotate(&["plan", "node/w1"]);
+    assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
+    assert!(text.stdout.contains("node/w1 can be rotated: 3 Pods to move"), "{}", text.stdout);
+    let json = cluster.rotate(&["plan", "node", "w1", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!((&plan["kind"], &plan["totals"]["pods"]), (&"Plan".into(), &3.into()));
+    let list = cluster.rotate(&["plan", "node", "w1", "w2", "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.stdout).expect("JSON");
+    assert_eq!((&list["kind"], list["items"].as_array().map(Vec::len)), (&"PlanList".into(), Some(2)));
+    assert!(cluster.rotate(&["plan", "node", "w1", "-o", "yaml"]).stdout.contains("\nkind: Plan\n"));
+    assert_eq!(cluster.rotate(&["plan", "node", "w1", "w2", "-o", "name"]).stdout, "node/w1\nnode/w2\n");
+    assert_eq!(cluster.rotate(&["plan", "node", "w1", "--exit-code"]).code, Some(10));
+}
+
+#[test]
+fn where_no_room_comes_everything_is_put_back() {
+    let cluster = Cluster::with_room(false).agent();
+    let run = cluster.rotate(&["node", "w1", "--yes", "--surge-timeout", "300ms"]);
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(run.stdout.starts_with("node/w1 not rotated, everything is as it was found"), "{}", run.stdout);
+    assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
+fn when_the_time_to_wait_is_over_the_agent_goes_on_and_the_next_command_is_printed() {
+    let cluster = Cluster::with_room(false).agent();
+    let run = cluster.rotate(&["node", "w1", "--yes", "--timeout", "300ms"]);
+    assert_eq!(run.code, Some(5), "{}", run.stderr);
+    assert!(run.stderr.contains("Follow it with: kubectl rotate status "), "{}", run.stderr);
+    let status = cluster.rotate(&["status", "node/w1"]);
+    assert!(status.stdout.contains("Phase:       Surging\n"), "{}", status.stdout);
+    assert!(status.stdout.contains("waiting "), "a wait names its blocker: {}", status.stdout);
+}
+
+#[test]
+fn a_rotation_can_be_paused_resumed_and_cancelled() {
+    let cluster = Cluster::with_room(false).agent();
+    let id = cluster.rotate(&["node", "w1", "--yes", "--wait=false", "-o", "name"]).stdout;
+    let id = id.trim();
+    assert_eq!(cluster.rotate(&["pause", id]).stdout, format!("{id} paused\n"));
+    assert_eq!(cluster.rotate(&["resume", "node/w1"]).stdout, format!("{id} resumed\n"));
+    let cancelled = cluster.rotate(&["cancel", id]);
+    assert_eq!((cancelled.code, cancelled.stdout), (Some(0), format!("{id} cancelled\n")));
+    let end = cluster.rotate(&["status", id, "-w", "-o", "json"]);
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    let last = end.stdout.lines().last().expect("a line for each state");
+    let last: serde_json::Value = serde_json::from_str(last).expect("one object a line");
+    assert_eq!(last["phase"], "RolledBack");
+    assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
+fn the_fleet_is_a_table_as_kubectls() {
+    let cluster = Cluster::with_room(true).agent();
+    let run = cluster.rotate(&["fleet"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert!(lines[0].starts_with("NAME   STATUS   AGE"), "{}", run.stdout);
+    assert_eq!(lines.len(), 4);
+    assert!(lines[1].starts_with("w1     Ready    "), "{}", run.stdout);
+    assert!(lines[1].contains("cpu 3, memory 3Gi"), "{}", run.stdout);
+    assert_eq!(cluster.rotate(&["fleet", "-l", "kubernetes.io/hostname=w2", "-o", "name"]).stdout, "node/w2\n");
+}
+
+#[test]
+fn nothing_found_is_said_on_stderr_and_is_no_failure() {
+    let cluster = Cluster::with_room(true).agent();
+    let run = cluster.rotate(&["status"]);
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", "No rotations found\n"));
+    let missing = cluster.rotate(&["status", "0123456789"]);
+    assert_eq!(
+        (missing.code, missing.stderr.as_str()),
+        (Some(1), "Error from server (NotFound): rotations \"0123456789\" not found\n")
+    );
+}
+
+#[test]
+fn an_agent_that_asks_for_a_token_refuses_who_has_none_or_may_not() {
+    let cluster = Cluster::with_room(true).guarded_agent();
+    let run = cluster.rotate(&["node", "w1", "--yes"]);
+    assert_eq!(run.code, Some(7), "{}", run.stderr);
+    assert!(!cluster.is_cordoned("w1"));
+}
