@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::State;
 use super::feed::Health;
 
-/// A shared, cheaply cloned handle. Only the feed task writes.
+/// A shared, cheaply cloned handle. Only the feeds write: one task for each kind, its own objects.
 #[derive(Clone, Debug)]
 pub struct Cache {
     state: Arc<RwLock<State>>,

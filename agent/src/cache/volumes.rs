@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::decode::{ClaimObject, VolumeObject};
 use super::selector::NodeTerm;
 
 /// A claim: namespace and name.
@@ -28,4 +29,26 @@ pub enum Claim {
         /// `spec.local` or `spec.hostPath`: the data lives on one machine.
         local: bool,
     },
+}
+
+impl Volumes {
+    /// Puts claims and volumes together. A claim bound to a volume that is not among them is left out: it is unknown.
+    #[must_use]
+    pub fn from_objects(claims: Vec<ClaimObject>, volumes: Vec<VolumeObject>) -> Self {
+        let volumes: BTreeMap<_, _> = volumes.into_iter().map(|volume| (volume.name.clone(), volume)).collect();
+        let claim = |object: ClaimObject| {
+            let claim = match object.volume {
+                None => Claim::Unbound,
+                Some(name) => volumes.get(&name)?.clone().into(),
+            };
+            Some(((object.namespace, object.name), claim))
+        };
+        Self { claims: claims.into_iter().filter_map(claim).collect() }
+    }
+}
+
+impl From<VolumeObject> for Claim {
+    fn from(VolumeObject { name, terms, local }: VolumeObject) -> Self {
+        Self::Bound { volume: name, terms, local }
+    }
 }

@@ -369,3 +369,26 @@ fn an_object_that_cannot_be_read_as_a_whole_still_tells_who_it_is() {
     assert_eq!((identity.path(), &*identity.uid), ("a/b".to_owned(), "c"));
     assert_eq!((identity.kind.as_deref(), identity.revision.as_deref()), (Some("Pod"), Some("9")));
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_mangled_pod_is_read_or_refused_and_never_a_panic(
+        at in 0..MANGLED.len(), with in proptest::prelude::any::<char>(), cut in 0..MANGLED.len(),
+    ) {
+        let mut text: String = MANGLED[..at].to_owned();
+        text.push(with);
+        text.push_str(&MANGLED[at + 1..]);
+        for text in [text.as_str(), &MANGLED[..cut]] {
+            let read = (pod(text).is_ok(), node(text).is_ok(), pdb(text).is_ok(), workload(text).is_ok());
+            proptest::prop_assert!(!read.0 || identity(text).is_ok());
+        }
+    }
+}
+
+/// ASCII only, so that it can be cut anywhere.
+const MANGLED: &str = r#"{"metadata":{"namespace":"a","name":"b","uid":"c","creationTimestamp":"2026-11-29T10:00:00Z",
+"labels":{"k":"v"},"generation":1},"spec":{"nodeName":"n","priority":1,"containers":[{"name":"x","resources":{"requests":
+{"cpu":"1500m","memory":"2.5Gi","nvidia.com/gpu":"1"}},"ports":[{"hostPort":80}]}],"tolerations":[{"operator":"Exists",
+"tolerationSeconds":3}],"replicas":2},"status":{"phase":"Running","allocatable":{"cpu":"4"},"disruptionsAllowed":1}}"#;

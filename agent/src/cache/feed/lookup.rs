@@ -1,6 +1,6 @@
 //! Reads on demand: consistent, and past the cache.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
@@ -8,7 +8,7 @@ use kube::Client;
 use super::json::{JsonFeed, escaped};
 use super::{Event, FeedError};
 use crate::cache::Pod;
-use crate::cache::decode::{self, ClaimObject, VolumeObject};
+use crate::cache::decode::{self, ClaimObject};
 use crate::cache::volumes::{Claim, ClaimKey, Volumes};
 
 /// Requests under way at a time.
@@ -81,34 +81,14 @@ async fn read_claim(feed: &JsonFeed, (namespace, name): &ClaimKey) -> Result<Opt
     let Some(volume) = volume else { return Ok(Some(Claim::Unbound)) };
     let path = format!("/api/v1/persistentvolumes/{}", escaped(&volume));
     match found(feed.get(&path).await)? {
-        Some(text) => Ok(Some(bound(decode::volume(&text)?))),
+        Some(text) => Ok(Some(decode::volume(&text)?.into())),
         None => Ok(None),
     }
-}
-
-fn bound(VolumeObject { name, terms, local }: VolumeObject) -> Claim {
-    Claim::Bound { volume: name, terms, local }
 }
 
 fn found(answer: Result<String, FeedError>) -> Result<Option<String>, FeedError> {
     match answer {
         Err(FeedError::Refused { status: 404, .. }) => Ok(None),
         other => other.map(Some),
-    }
-}
-
-impl Volumes {
-    /// Puts claims and volumes together. A claim bound to a volume that is not among them is left out: it is unknown.
-    #[must_use]
-    pub fn from_objects(claims: Vec<ClaimObject>, volumes: Vec<VolumeObject>) -> Self {
-        let volumes: BTreeMap<_, _> = volumes.into_iter().map(|volume| (volume.name.clone(), volume)).collect();
-        let claim = |object: ClaimObject| {
-            let claim = match object.volume {
-                None => Claim::Unbound,
-                Some(name) => bound(volumes.get(&name)?.clone()),
-            };
-            Some(((object.namespace, object.name), claim))
-        };
-        Self { claims: claims.into_iter().filter_map(claim).collect() }
     }
 }
