@@ -8,10 +8,12 @@
 //! spread, anti-affinity of a zone or the like ──▶ the candidate's zone: the original stands there legally
 //! spread, anti-affinity of a host ──▶ anti-affinity with the workload's namespace spelled out, and mirror labels by
 //!                                     which placeholders of one workload repel each other
+//! other Pods' anti-affinity of a host ──▶ the inverse term
 //! anything else ──▶ a blocker
 //! ```
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rotate_shared::Code;
 use rotate_shared::names::{HOSTNAME, REPELS_PREFIX, ROOM_NAMESPACE, fnv1a};
@@ -23,7 +25,10 @@ use super::terms;
 use crate::cache::selector::{Expression, Labels, NodeTerm, Operator, Selector, Toleration};
 use crate::cache::shape::{HostPort, PodTerm};
 use crate::cache::volumes::Claim;
-use crate::cache::{Node, Pod, State, Volumes};
+use crate::cache::{Node, Pod, Shape, State, Volumes};
+
+/// Labels that differ between the revisions of one workload.
+const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
 
 /// Alternatives multiply when the Pod's and its volumes' affinities are joined; beyond this nobody could read them.
 const MOST_TERMS: usize = 64;
@@ -87,11 +92,15 @@ pub fn translate(pod: &Pod, candidate: &Node, state: &State, volumes: &Volumes) 
             stay_in_domain(&mut placement, candidate, &term.topology_key, "anti-affinity", &mut refused);
         }
     }
-    for (namespace, key) in foreign_terms(pod, state) {
-        if &*key == HOSTNAME {
-            refused.push(format!("is repelled host by host by Pods of namespace {namespace} (their anti-affinity)"));
+    for repellent in repellents(pod, state) {
+        if &*repellent.topology_key != HOSTNAME {
+            let key = &repellent.topology_key;
+            stay_in_domain(&mut placement, candidate, key, "anti-affinity of other Pods", &mut refused);
+        } else if let Some(term) = inverse(&repellent, state) {
+            placement.anti_affinity.push(term);
         } else {
-            stay_in_domain(&mut placement, candidate, &key, "anti-affinity of other Pods", &mut refused);
+            let namespace = &repellent.namespace;
+            refused.push(format!("is kept off hosts by Pods of namespace {namespace} that have no label in common"));
         }
     }
     for claim in &*pod.claims {
@@ -179,19 +188,51 @@ fn repel(
     placement.anti_affinity.push(term);
 }
 
-/// Anti-affinity of other workloads that may mean this Pod: their namespace and the topology key. A term that the Pod
-/// has itself is its siblings' and translated as its own.
-fn foreign_terms(pod: &Pod, state: &State) -> BTreeSet<(String, Box<str>)> {
+/// Pods of one kind whose required anti-affinity may mean the Pod at hand.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Repellent {
+    namespace: Arc<str>,
+    shape: Arc<Shape>,
+    topology_key: Box<str>,
+}
+
+/// Other workloads that keep this Pod out of their domains. A term that the Pod has itself is its siblings', and
+/// translated as its own.
+fn repellents(pod: &Pod, state: &State) -> BTreeSet<Repellent> {
     let mut found = BTreeSet::new();
     for (namespace, shape, _) in state.anti_affine() {
         for term in &shape.anti_affinity {
             let siblings = namespace == pod.namespace && pod.shape.anti_affinity.contains(term);
             if !siblings && terms::selects(term, &namespace, &pod.namespace, &pod.labels) != terms::Selected::No {
-                found.insert((namespace.to_string(), term.topology_key.clone()));
+                let topology_key = term.topology_key.clone();
+                found.insert(Repellent { namespace: namespace.clone(), shape: Arc::clone(&shape), topology_key });
             }
         }
     }
     found
+}
+
+/// A term by which the placeholder keeps off those who keep its Pod off: they are told by the labels that all of them
+/// have, those of a revision aside.
+fn inverse(repellent: &Repellent, state: &State) -> Option<PodTerm> {
+    let mut pods = state.pods_in(&repellent.namespace);
+    pods.retain(|pod| pod.holds_room() && pod.shape == repellent.shape);
+    let (first, rest) = pods.split_first()?;
+    let common = first.labels.iter().filter(|(key, value)| {
+        !REVISION_LABELS.contains(&&***key) && rest.iter().all(|pod| pod.labels.get(*key) == Some(*value))
+    });
+    let is = |(key, value): (&Box<str>, &Box<str>)| Expression {
+        key: key.clone(),
+        operator: Operator::In,
+        values: vec![value.clone()],
+    };
+    let expressions: Vec<_> = common.map(is).collect();
+    (!expressions.is_empty()).then(|| PodTerm {
+        topology_key: HOSTNAME.into(),
+        selector: Some(Selector { expressions }),
+        namespaces: vec![Box::from(&*repellent.namespace)],
+        namespace_selector: None,
+    })
 }
 
 /// The tolerations without any of the cordon, so that the cordon keeps the placeholder off the candidate. One of every

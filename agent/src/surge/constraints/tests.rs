@@ -189,8 +189,22 @@ fn repelling(namespace: &str, key: &str, term: &Value) -> Pod {
 }
 
 #[test]
-fn another_workloads_hostname_anti_affinity_blocks() {
-    let message = refused(translated_among(&json!({}), [repelling("shop", HOSTNAME, &json!({}))]));
+fn another_workloads_hostname_anti_affinity_becomes_the_inverse_term() {
+    let mut guard = repelling("shop", HOSTNAME, &json!({}));
+    std::sync::Arc::make_mut(&mut guard.labels).insert("pod-template-hash".into(), "7f".into());
+    let placement = translated_among(&json!({}), [guard]).unwrap();
+    assert_eq!(describe(&placement), ["not on a host with Pods app=db of shop"]);
+    assert!(placement.labels.is_empty());
+}
+
+#[test]
+fn another_workloads_hostname_anti_affinity_blocks_where_nothing_tells_its_pods() {
+    let mut one = repelling("shop", HOSTNAME, &json!({}));
+    let mut other = repelling("shop", HOSTNAME, &json!({}));
+    (other.name, other.uid) = ("db-2".into(), "db-2".into());
+    std::sync::Arc::make_mut(&mut one.labels).insert("app".into(), "db-one".into());
+    std::sync::Arc::make_mut(&mut other.labels).insert("app".into(), "db-two".into());
+    let message = refused(translated_among(&json!({}), [one, other]));
     assert!(message.contains("Pods of namespace shop"), "{message}");
 }
 
@@ -215,10 +229,14 @@ fn anti_affinity_that_does_not_mean_the_pod_changes_nothing() {
 #[test]
 fn anti_affinity_of_namespaces_whose_labels_are_not_known_counts_as_meant() {
     let team = json!({ "namespaceSelector": { "matchLabels": { "team": "a" } } });
-    assert!(translated_among(&json!({}), [repelling("bank", HOSTNAME, &team)]).is_err());
+    let repelled_by = |term: &Value| {
+        let placement = translated_among(&json!({}), [repelling("bank", HOSTNAME, term)]).unwrap();
+        placement.anti_affinity.len() == 1
+    };
+    assert!(repelled_by(&team));
     let named = |name: &str| json!({ "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": name } } });
-    assert!(translated_among(&json!({}), [repelling("bank", HOSTNAME, &named("shop"))]).is_err());
-    assert!(translated_among(&json!({}), [repelling("bank", HOSTNAME, &named("lab"))]).is_ok());
+    assert!(repelled_by(&named("shop")));
+    assert!(!repelled_by(&named("lab")));
 }
 
 #[test]
