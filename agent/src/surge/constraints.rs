@@ -13,7 +13,6 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use rotate_shared::Code;
 use rotate_shared::names::{HOSTNAME, REPELS_PREFIX, ROOM_NAMESPACE, fnv1a};
@@ -25,7 +24,7 @@ use super::terms;
 use crate::cache::selector::{Expression, Labels, NodeTerm, Operator, Selector, Toleration};
 use crate::cache::shape::{HostPort, PodTerm};
 use crate::cache::volumes::Claim;
-use crate::cache::{Node, Pod, Shape, State, Volumes};
+use crate::cache::{Node, Pod, State, Volumes};
 
 /// Labels that differ between the revisions of one workload.
 const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
@@ -92,14 +91,13 @@ pub fn translate(pod: &Pod, candidate: &Node, state: &State, volumes: &Volumes) 
             stay_in_domain(&mut placement, candidate, &term.topology_key, "anti-affinity", &mut refused);
         }
     }
-    for repellent in repellents(pod, state) {
-        if &*repellent.topology_key != HOSTNAME {
-            let key = &repellent.topology_key;
-            stay_in_domain(&mut placement, candidate, key, "anti-affinity of other Pods", &mut refused);
-        } else if let Some(term) = inverse(&repellent, state) {
+    for Repellents { topology_key, pods } in repellents(pod, state) {
+        if &*topology_key != HOSTNAME {
+            stay_in_domain(&mut placement, candidate, &topology_key, "anti-affinity of other Pods", &mut refused);
+        } else if let Some(term) = inverse(&pods) {
             placement.anti_affinity.push(term);
         } else {
-            let namespace = &repellent.namespace;
+            let namespace = &pods[0].namespace;
             refused.push(format!("is kept off hosts by Pods of namespace {namespace} that have no label in common"));
         }
     }
@@ -189,23 +187,31 @@ fn repel(
 }
 
 /// Pods of one kind whose required anti-affinity may mean the Pod at hand.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Repellent {
-    namespace: Arc<str>,
-    shape: Arc<Shape>,
+#[derive(Debug)]
+struct Repellents {
     topology_key: Box<str>,
+    pods: Vec<Pod>,
 }
 
-/// Other workloads that keep this Pod out of their domains. A term that the Pod has itself is its siblings', and
-/// translated as its own.
-fn repellents(pod: &Pod, state: &State) -> BTreeSet<Repellent> {
-    let mut found = BTreeSet::new();
+/// Other Pods that keep this one out of their domains. Those that this one keeps out of its own by the same label are
+/// left out: the translation of its own terms does that.
+fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
+    let mut found = Vec::new();
     for (namespace, shape, _) in state.anti_affine() {
         for term in &shape.anti_affinity {
-            let siblings = namespace == pod.namespace && pod.shape.anti_affinity.contains(term);
-            if !siblings && terms::selects(term, &namespace, &pod.namespace, &pod.labels) != terms::Selected::No {
-                let topology_key = term.topology_key.clone();
-                found.insert(Repellent { namespace: namespace.clone(), shape: Arc::clone(&shape), topology_key });
+            if terms::selects(term, &namespace, &pod.namespace, &pod.labels) == terms::Selected::No {
+                continue;
+            }
+            let mutual = |other: &Pod| {
+                let own = pod.shape.anti_affinity.iter().filter(|own| own.topology_key == term.topology_key);
+                own.into_iter().any(|own| {
+                    terms::selects(own, &pod.namespace, &other.namespace, &other.labels) == terms::Selected::Yes
+                })
+            };
+            let mut pods = state.pods_in(&namespace);
+            pods.retain(|other| other.holds_room() && other.shape == shape && other.uid != pod.uid && !mutual(other));
+            if !pods.is_empty() {
+                found.push(Repellents { topology_key: term.topology_key.clone(), pods });
             }
         }
     }
@@ -214,10 +220,8 @@ fn repellents(pod: &Pod, state: &State) -> BTreeSet<Repellent> {
 
 /// A term by which the placeholder keeps off those who keep its Pod off: they are told by the labels that all of them
 /// have, those of a revision aside.
-fn inverse(repellent: &Repellent, state: &State) -> Option<PodTerm> {
-    let mut pods = state.pods_in(&repellent.namespace);
-    pods.retain(|pod| pod.holds_room() && pod.shape == repellent.shape);
-    let (first, rest) = pods.split_first()?;
+fn inverse(repellents: &[Pod]) -> Option<PodTerm> {
+    let (first, rest) = repellents.split_first()?;
     let common = first.labels.iter().filter(|(key, value)| {
         !REVISION_LABELS.contains(&&***key) && rest.iter().all(|pod| pod.labels.get(*key) == Some(*value))
     });
@@ -230,7 +234,7 @@ fn inverse(repellent: &Repellent, state: &State) -> Option<PodTerm> {
     (!expressions.is_empty()).then(|| PodTerm {
         topology_key: HOSTNAME.into(),
         selector: Some(Selector { expressions }),
-        namespaces: vec![Box::from(&*repellent.namespace)],
+        namespaces: vec![Box::from(&*first.namespace)],
         namespace_selector: None,
     })
 }

@@ -198,6 +198,15 @@ fn another_workloads_hostname_anti_affinity_becomes_the_inverse_term() {
 }
 
 #[test]
+fn another_workload_with_the_same_term_is_no_sibling() {
+    // Both keep off `web`, which only one of them is: `db` keeps `web` off, and `web` does not mind `db`.
+    let own = anti_affinity(HOSTNAME, &json!({}));
+    let placement = translated_among(&own, [repelling("shop", HOSTNAME, &json!({}))]).unwrap();
+    let words = describe(&placement);
+    assert_eq!(words, ["not on a host with Pods app=db of shop", "not on a host with Pods app=web of shop"]);
+}
+
+#[test]
 fn another_workloads_hostname_anti_affinity_blocks_where_nothing_tells_its_pods() {
     let mut one = repelling("shop", HOSTNAME, &json!({}));
     let mut other = repelling("shop", HOSTNAME, &json!({}));
