@@ -51,6 +51,9 @@ impl Default for Times {
     }
 }
 
+/// From the end of a term to the Lease's release: time for calls that were dropped to die.
+const LAST_CALLS: Duration = Duration::from_secs(1);
+
 /// A time of leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
@@ -156,6 +159,9 @@ impl Election {
                 () = &mut stop => break,
             }
         }
+        // Whoever acts under this term hears of its end and lets go first.
+        self.step_down();
+        clock.sleep(LAST_CALLS).await;
         if let Err(error) = self.release().await {
             tracing::warn!(error = %error, "the next leader has to wait");
         }
@@ -282,9 +288,9 @@ impl Election {
     ///
     /// The API server did not answer as expected.
     pub async fn release(&mut self) -> Result<(), LeaseError> {
-        let held = self.term.borrow().is_some();
         self.step_down();
-        let Some(seen) = self.seen.as_ref().filter(|_| held) else { return Ok(()) };
+        let ours = self.holder.borrow().as_ref() == Some(&self.identity);
+        let Some(seen) = self.seen.as_ref().filter(|_| ours) else { return Ok(()) };
         let patch = json!({ "metadata": { "resourceVersion": seen.version }, "spec": { "holderIdentity": "" } });
         match self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(_) => Ok(()),
@@ -301,3 +307,6 @@ impl Election {
 fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
+
+#[cfg(test)]
+mod tests;

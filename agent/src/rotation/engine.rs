@@ -129,8 +129,11 @@ impl Engine {
         let mut records = self.store.subscribe();
         let mut lease = self.lease.clone();
         loop {
-            self.pass();
             let clock = self.clock;
+            let began = clock.now();
+            self.pass();
+            // At most a fifth of a processor, however large the cluster is and however fast it changes.
+            let rest = Duration::try_from(clock.now().duration_since(began)).unwrap_or_default() * 4;
             tokio::select! {
                 changed = cache.changed() => changed.expect("the engine holds the cache itself"),
                 changed = records.changed() => changed.expect("the engine holds the store itself"),
@@ -139,7 +142,7 @@ impl Engine {
                 Some(ended) = self.tasks.join_next() => self.absorb(ended),
                 () = clock.sleep(TICK) => {}
             }
-            clock.sleep(COALESCE).await;
+            clock.sleep(rest.max(COALESCE)).await;
             while let Some(ended) = self.tasks.try_join_next() {
                 self.absorb(ended);
             }
@@ -295,6 +298,7 @@ impl Engine {
                 tracing::error!(error = %error, "a call of the engine panicked");
                 // Which one is not known: all of them are asked for again.
                 self.busy.clear();
+                self.memories.clear();
             }
             Err(_) => {}
         }

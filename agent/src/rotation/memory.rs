@@ -17,6 +17,9 @@ use crate::cache::{Pod, State, Volumes};
 /// How long an answer of the API server is believed against a cache that does not show it.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
 
+/// A call that is not tried again for so long after it might be is not wanted any more.
+const UNWANTED: SignedDuration = SignedDuration::from_secs(15);
+
 /// One rotation's memory. Only the engine's task writes it.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -119,7 +122,7 @@ impl Memory {
             fresh(*at) && (state.pod(uid).is_some() || self.created.values().any(|created| created.uid == *uid))
         });
         self.marks = self.marks.filter(|(_, at)| fresh(*at));
-        self.failures.retain(|_, failure| now.duration_since(failure.until) < SignedDuration::from_secs(60));
+        self.failures.retain(|_, failure| now.duration_since(failure.until) < UNWANTED);
         self.refused.retain(|uid, _| state.pod(uid).is_some());
         self.refusals.retain(|uid, _| state.pod(uid).is_some());
     }

@@ -93,8 +93,6 @@ pub struct Verdicts {
     pub blockers: Vec<Notice>,
     /// What deserves a look.
     pub warnings: Vec<Notice>,
-    /// UIDs of Pods of the same owners that stand elsewhere already.
-    pub siblings: Vec<String>,
 }
 
 /// A Pod to move that is not in the record yet.
@@ -110,6 +108,8 @@ pub struct Fresh {
     pub owner: Option<Owner>,
     /// The room to hold for it; `None`: nothing is reserved.
     pub room: Option<(Amounts, Placement)>,
+    /// UIDs of young Pods of its owner that stand elsewhere, or nowhere, already.
+    pub siblings: Vec<String>,
 }
 
 /// A Pod to move that is still on the candidate.

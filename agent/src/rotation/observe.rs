@@ -34,8 +34,9 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
     let node = state.node(&record.node).filter(|node| *node.uid == *record.node_uid);
     let (leaving, budgets) = leaving(&known);
     let groups = progress::owners(&known);
-    let rooms = rooms(&known);
+    let mut rooms = rooms(&known);
     let needs = needs(&known, &groups, &rooms);
+    explain(&known, &needs, &mut rooms);
     let (verdicts, shutting_down) = match node {
         // Nothing is judged before it could be acted on: classes are cheap, constraints are not.
         Some(node) if record.phase() != Phase::Queued => verdicts(&known, node),
@@ -235,7 +236,7 @@ fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
             verdicts.fresh.push(fresh(&pod, room));
         }
     }
-    verdicts.siblings = siblings(known, &verdicts.fresh);
+    note_siblings(known, &mut verdicts.fresh);
     (verdicts, shutting_down)
 }
 
@@ -246,6 +247,7 @@ fn fresh(pod: &Pod, room: Option<(Amounts, constraints::Placement)>) -> Fresh {
         name: pod.name.to_string(),
         owner: pod.owner.clone(),
         room,
+        siblings: Vec::new(),
     }
 }
 
@@ -258,20 +260,21 @@ fn unknown_claims<'a>(pods: impl Iterator<Item = &'a Pod>, memory: &Memory) -> V
     claims.into_iter().collect()
 }
 
-/// Pods of the same owners that stand elsewhere although they were created after the rotation was asked for: it may
-/// have been queued for long.
-fn siblings(known: &Known<'_>, fresh: &[Fresh]) -> Vec<String> {
+/// Notes which Pods of the same owners stand elsewhere already although they were created after the rotation was asked
+/// for: it may have been queued for long.
+fn note_siblings(known: &Known<'_>, fresh: &mut [Fresh]) {
     let Known { entry, state, memory, .. } = *known;
-    let moving: BTreeSet<&str> = fresh.iter().map(|fresh| &*fresh.uid).collect();
-    let owners: BTreeSet<_> =
-        fresh.iter().filter_map(|fresh| Some((&fresh.namespace, fresh.owner.as_ref()?))).collect();
-    let mut siblings = BTreeSet::new();
-    for (namespace, owner) in owners {
-        let pods = progress::pods_of(state, memory, namespace, owner);
-        let young = pods.iter().filter(|pod| pod.created >= entry.created && !moving.contains(&*pod.uid));
-        siblings.extend(young.map(|pod| pod.uid.to_string()));
+    let moving: BTreeSet<String> = fresh.iter().map(|fresh| fresh.uid.clone()).collect();
+    let mut by_owner: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for fresh in fresh {
+        let Some(owner) = &fresh.owner else { continue };
+        let siblings = by_owner.entry(format!("{}/{}", fresh.namespace, owner.uid)).or_insert_with(|| {
+            let pods = progress::pods_of(state, memory, &fresh.namespace, owner);
+            let young = pods.iter().filter(|pod| pod.created >= entry.created && !moving.contains(&*pod.uid));
+            young.map(|pod| pod.uid.to_string()).collect()
+        });
+        fresh.siblings.clone_from(siblings);
     }
-    siblings.into_iter().collect()
 }
 
 // === room ===
@@ -312,12 +315,6 @@ fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
             pod: None,
         });
     }
-    for room in &mut rooms {
-        let why = misfit(known, room);
-        if let RoomState::Held { misfit, .. } = &mut room.seen.state {
-            *misfit = why;
-        }
-    }
     rooms
 }
 
@@ -354,13 +351,20 @@ fn room_state(pod: &Pod, candidate: &str, state: &State) -> RoomState {
     }
 }
 
-/// Why the Pod that a held placeholder was made for would not run in its place.
-fn misfit(known: &Known<'_>, room: &RoomKnown<'_>) -> Option<String> {
-    let RoomState::Held { node, .. } = &room.seen.state else { return None };
-    let original = known.memory.original(&room.seen.pod_uid)?;
-    let node = known.state.node(node)?;
-    let gone = BTreeSet::from([&*room.seen.uid, &*room.seen.pod_uid]);
-    fit::fits(original, node, known.state, &gone).err().map(|misfit| misfit.0)
+/// Says why a held placeholder does not serve the Pod that it was made for.
+fn explain(known: &Known<'_>, needs: &[Need], rooms: &mut [RoomKnown<'_>]) {
+    for RoomKnown { seen: Room { uid, pod_uid, state, .. }, .. } in rooms {
+        let RoomState::Held { node, misfit } = state else { continue };
+        let its = needs.iter().find(|need| need.uid == *pod_uid);
+        if its.is_none_or(|need| need.serves.contains(uid)) {
+            continue;
+        }
+        let (original, node) = (known.memory.original(pod_uid), known.state.node(node));
+        if let (Some(original), Some(node)) = (original, node) {
+            let gone = BTreeSet::from([&**uid, &**pod_uid]);
+            *misfit = fit::fits(original, node, known.state, &gone).err().map(|misfit| misfit.0);
+        }
+    }
 }
 
 // === needs ===

@@ -398,3 +398,6 @@ fn conflict(id: &str, doing: &'static str, source: kube::Error) -> StoreError {
         _ => api(doing, source),
     }
 }
+
+#[cfg(test)]
+mod tests;

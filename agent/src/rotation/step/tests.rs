@@ -55,6 +55,7 @@ fn fresh(name: &str) -> Fresh {
         name: name.to_owned(),
         owner: Some(owner("cart")),
         room: Some((Default::default(), Placement::default())),
+        siblings: Vec::new(),
     }
 }
 

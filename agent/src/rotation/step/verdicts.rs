@@ -24,15 +24,21 @@ impl Turn<'_> {
             if !verdicts.blockers.is_empty() {
                 return true;
             }
-            self.record.surge = Some(Surge { known: verdicts.siblings.clone(), ..Surge::default() });
+            self.record.surge = Some(Surge::default());
         }
         for warning in &verdicts.warnings {
             self.record.warn(warning.clone());
         }
         // Judged before any is taken in: the Pods of one look do not replace each other.
-        let returned: Vec<bool> = verdicts.fresh.iter().map(|fresh| self.replaces_an_evicted_pod(fresh)).collect();
-        for (fresh, returned) in verdicts.fresh.iter().zip(returned) {
+        let known: Vec<_> =
+            verdicts.fresh.iter().map(|fresh| (self.replaces_an_evicted_pod(fresh), self.is_known(fresh))).collect();
+        for (fresh, (returned, owner_is_known)) in verdicts.fresh.iter().zip(known) {
             complete &= !self.take_in(fresh, returned);
+            // Of an owner that is known already, young Pods elsewhere are the replacements themselves.
+            if let Some(surge) = self.record.surge.as_mut().filter(|_| !owner_is_known) {
+                let new: Vec<_> = fresh.siblings.iter().filter(|uid| !surge.known.contains(uid)).cloned().collect();
+                surge.known.extend(new);
+            }
         }
         complete
     }
@@ -77,6 +83,10 @@ impl Turn<'_> {
                 let here = self.seen.leaving.iter().any(|pod| pod.uid == moved.uid && !pod.terminating);
                 moved.namespace == fresh.namespace && moved.owner.as_ref() == owner && !here
             })
+    }
+
+    fn is_known(&self, fresh: &Fresh) -> bool {
+        self.record.moves().iter().any(|moved| moved.namespace == fresh.namespace && moved.owner == fresh.owner)
     }
 
     fn returns_of(&self, fresh: &Fresh) -> u32 {

@@ -303,6 +303,17 @@ fn a_pod_that_comes_back_is_moved_twice_and_then_named() {
 }
 
 #[test]
+fn young_pods_of_an_owner_met_late_are_no_replacements_and_those_of_a_known_one_are() {
+    let case = draining().moving(&["p1"]).with(|case| {
+        let siblings = vec!["young".to_owned()];
+        case.seen.verdicts.fresh = vec![Fresh { siblings, ..fresh("late") }];
+    });
+    assert_eq!(case.step().record.unwrap().surge.unwrap().known, Vec::<String>::new());
+    let case = case.with(|case| case.seen.verdicts.fresh[0].owner = Some(owner("other")));
+    assert_eq!(case.step().record.unwrap().surge.unwrap().known, ["young"]);
+}
+
+#[test]
 fn a_pod_replaced_under_its_name_is_another_pod() {
     // p1 is gone; a new one of the same name was bound here. It is judged, recorded and covered like any late Pod.
     let case = draining().moving(&["p1"]).with(|case| {

@@ -39,8 +39,8 @@ fn unknown_claims_are_read_before_the_pods_are_judged() {
 #[test]
 fn the_pods_to_move_are_written_down_before_room_is_reserved() {
     let case = surging().with(|case| {
-        case.seen.verdicts.fresh = vec![fresh("p1"), fresh("p2")];
-        case.seen.verdicts.siblings = vec!["old".to_owned()];
+        let siblings = vec!["old".to_owned()];
+        case.seen.verdicts.fresh = vec![Fresh { siblings, ..fresh("p1") }, fresh("p2")];
         case.seen.verdicts.warnings = vec![notice(Code::JobPod, "Pod shop/p1", "belongs to a Job")];
     });
     let step = case.step();

@@ -1,0 +1,172 @@
+use rotate_shared::Phase;
+use rotate_shared::options::Options;
+use rotate_shared::plan::Provider;
+use rotate_sim::{Settings, Sim, objects};
+
+use super::*;
+
+fn cluster() -> (Sim, Store, Clock) {
+    let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let sim = Sim::start(Settings { epoch: Some(epoch), ..Settings::default() });
+    sim.create(objects::namespace(names::NAMESPACE, &json!({})));
+    let clock = Clock::starting_at(epoch);
+    let store = Store::new(kube::Client::new(sim.router(), "default"), names::NAMESPACE, clock);
+    (sim, store, clock)
+}
+
+fn new(node: &str, clock: Clock) -> NewRotation {
+    NewRotation {
+        node: node.to_owned(),
+        node_uid: format!("uid-{node}"),
+        batch: None,
+        provider: Provider::Unmanaged,
+        options: Options::default(),
+        requested_by: Default::default(),
+        idempotency_key: None,
+        created_at: clock.now(),
+    }
+}
+
+fn ended(entry: &Entry, clock: Clock) -> Record {
+    let mut record = entry.record.clone();
+    record.enter(Phase::Succeeded, clock.now());
+    record
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_is_read_as_it_was_written() {
+    let (_sim, store, clock) = cluster();
+    let created = store.create(new("a", clock)).await.unwrap();
+    assert_eq!(store.get(&created.record.id).await.unwrap(), created);
+    assert_eq!(store.list().await.unwrap(), [created.clone()]);
+    assert_eq!(created.record.phase(), Phase::Queued);
+    assert_eq!(created.request, Request::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_has_one_live_rotation_and_its_next_one_another_name() {
+    let (_sim, store, clock) = cluster();
+    let first = store.create(new("a", clock)).await.unwrap();
+    assert!(
+        matches!(store.create(new("a", clock)).await, Err(StoreError::AlreadyRotating(id)) if id == first.record.id)
+    );
+    store.save(&first, &ended(&first, clock)).await.unwrap();
+    let second = store.create(new("a", clock)).await.unwrap();
+    assert_ne!(second.record.id, first.record.id);
+    // Even where the first is forgotten, the live second one is found.
+    let first = store.get(&first.record.id).await.unwrap();
+    store.delete(&first).await.unwrap();
+    assert!(
+        matches!(store.create(new("a", clock)).await, Err(StoreError::AlreadyRotating(id)) if id == second.record.id)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_that_begin_at_once_one_wins_and_the_other_is_told() {
+    let (_sim, store, clock) = cluster();
+    let (one, other) = tokio::join!(store.create(new("a", clock)), store.create(new("a", clock)));
+    let refused = match (one, other) {
+        (Ok(_), Err(error)) | (Err(error), Ok(_)) => error,
+        both => panic!("{both:?}"),
+    };
+    assert!(matches!(refused, StoreError::AlreadyRotating(_)), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_is_answered_with_the_same_rotation() {
+    let (_sim, store, clock) = cluster();
+    let keyed = || NewRotation { idempotency_key: Some("k".to_owned()), ..new("a", clock) };
+    let first = store.create(keyed()).await.unwrap();
+    assert_eq!(store.create(keyed()).await.unwrap().record.id, first.record.id);
+    assert!(store.create(new("a", clock)).await.is_err(), "without the key it is another request");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_engine_never_writes_over_a_request_that_it_has_not_read() {
+    let (_sim, store, clock) = cluster();
+    let read = store.create(new("a", clock)).await.unwrap();
+    store.request(&read.record.id, Wish::Cancel(CancelRequest { uncordon: true }), clock.now()).await.unwrap();
+    let mut next = read.record.clone();
+    next.enter(Phase::Surging, clock.now());
+    assert!(matches!(store.save(&read, &next).await, Err(StoreError::Conflict(_))));
+    let read = store.get(&read.record.id).await.unwrap();
+    let saved = store.save(&read, &next).await.unwrap();
+    assert_eq!(saved.request.cancel, Some(CancelRequest { uncordon: true }), "the request is still there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wishes_add_up() {
+    let (_sim, store, clock) = cluster();
+    let id = store.create(new("a", clock)).await.unwrap().record.id;
+    let paused = store.request(&id, Wish::Pause, clock.now()).await.unwrap();
+    assert!(paused.request.paused);
+    let again = store.request(&id, Wish::Pause, clock.now()).await.unwrap();
+    assert_eq!(again.version, paused.version, "pausing twice writes once");
+    let resumed = store.request(&id, Wish::Resume, clock.now()).await.unwrap();
+    assert_eq!((resumed.request.paused, resumed.request.resumed_at), (false, Some(clock.now())));
+    let uncordon = Wish::Cancel(CancelRequest { uncordon: true });
+    store.request(&id, uncordon, clock.now()).await.unwrap();
+    let kept = store.request(&id, Wish::Cancel(CancelRequest::default()), clock.now()).await.unwrap();
+    assert_eq!(kept.request.cancel, Some(CancelRequest { uncordon: true }), "what was asked for is not taken back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_of_a_rotation_that_is_over_or_unknown() {
+    let (_sim, store, clock) = cluster();
+    let entry = store.create(new("a", clock)).await.unwrap();
+    store.save(&entry, &ended(&entry, clock)).await.unwrap();
+    let refused = store.request(&entry.record.id, Wish::Pause, clock.now()).await;
+    assert!(matches!(refused, Err(StoreError::Finished(_))));
+    assert!(matches!(store.request("0123456789", Wish::Pause, clock.now()).await, Err(StoreError::NotFound(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_follows_writes_by_anybody_and_survives_its_end() {
+    let (sim, store, clock) = cluster();
+    let watched = store.clone();
+    let task = tokio::spawn(async move { watched.run().await });
+    let mut records = store.subscribe();
+    records.wait_for(Option::is_some).await.unwrap();
+    let other = Store::new(kube::Client::new(sim.router(), "default"), names::NAMESPACE, clock);
+    let entry = other.create(new("a", clock)).await.unwrap();
+    let id = entry.record.id.clone();
+    let has = |records: &Option<Records>, phase: Phase| {
+        records.as_ref().unwrap().get(&id).is_some_and(|entry| entry.record.phase() == phase)
+    };
+    records.wait_for(|records| has(records, Phase::Queued)).await.unwrap();
+    sim.faults().drop_watches();
+    sim.faults().compact();
+    let saved = other.save(&entry, &ended(&entry, clock)).await.unwrap();
+    records.wait_for(|records| has(records, Phase::Succeeded)).await.unwrap();
+    other.delete(&saved).await.unwrap();
+    records.wait_for(|records| records.as_ref().unwrap().is_empty()).await.unwrap();
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_does_not_hide_the_others() {
+    let (sim, store, clock) = cluster();
+    let good = store.create(new("a", clock)).await.unwrap();
+    for (name, record) in [("rotation-1111111111", "{"), ("rotation-2222222222", &*text(&good.record, "x").unwrap())] {
+        sim.create(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "namespace": names::NAMESPACE, "name": name, "labels": { "kubectl-rotate.dev/rotation": "x" } },
+            "data": { "record": record },
+        }));
+    }
+    assert_eq!(store.list().await.unwrap(), [good]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_cannot_be_read_holds_the_rotation() {
+    let (sim, store, clock) = cluster();
+    let id = store.create(new("a", clock)).await.unwrap().record.id;
+    sim.edit("configmaps", names::NAMESPACE, &name(&id), |map| map["data"]["request"] = json!("{"));
+    assert!(store.get(&id).await.unwrap().request.paused);
+}
+
+#[test]
+fn versions_are_compared_as_numbers() {
+    assert!(newer("10", "9") && !newer("9", "10") && !newer("9", "9"));
+    assert!(newer("b", "a") && newer("a", "b") && !newer("a", "a"));
+}
