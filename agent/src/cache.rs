@@ -5,7 +5,8 @@
 //!                                                   │ interns Shape, Labels, names
 //! ```
 //!
-//! One task writes the [`State`]; readers take a [`Cache::read`] guard, never across an await.
+//! One task for each kind writes its own objects into the [`State`]; readers take a [`Cache::read`] guard, never across
+//! an await.
 
 pub mod decode;
 pub mod feed;
