@@ -250,6 +250,88 @@ fn a_pod_fits_where_the_scheduler_puts_it_and_nowhere_if_it_finds_no_node() {
     assert!(placed > 50 && pending > 50, "placed {placed} times, pending {pending} times: the cases are lopsided");
 }
 
+// === requests ===
+
+fn cpu_and_memory() -> impl Strategy<Value = Value> {
+    (prop::option::of(1..900_u32), prop::option::of(1..900_u32)).prop_map(|(cpu, memory)| {
+        let mut requests = json!({});
+        if let Some(cpu) = cpu {
+            requests["cpu"] = json!(format!("{cpu}m"));
+        }
+        if let Some(memory) = memory {
+            requests["memory"] = json!(format!("{memory}Mi"));
+        }
+        requests
+    })
+}
+
+fn containers(most: usize, sidecars: bool) -> impl Strategy<Value = Value> {
+    let container = (cpu_and_memory(), any::<bool>()).prop_map(move |(requests, sidecar)| {
+        let mut container = json!({ "image": "registry.example/app:1", "resources": { "requests": requests } });
+        if sidecar && sidecars {
+            container["restartPolicy"] = json!("Always");
+        }
+        container
+    });
+    prop::collection::vec(container, usize::from(!sidecars)..=most).prop_map(move |mut containers| {
+        for (place, container) in containers.iter_mut().enumerate() {
+            container["name"] = json!(format!("{}-{place}", if sidecars { "init" } else { "app" }));
+        }
+        Value::Array(containers)
+    })
+}
+
+fn demanding() -> impl Strategy<Value = Value> {
+    let extra = (prop::option::of(cpu_and_memory()), prop::option::of(cpu_and_memory()));
+    (containers(3, false), containers(3, true), extra).prop_map(
+        |(containers, init_containers, (overhead, pod_level))| {
+            let mut spec = json!({ "containers": containers, "initContainers": init_containers });
+            if let Some(overhead) = overhead {
+                spec["overhead"] = overhead;
+            }
+            if let Some(requests) = pod_level {
+                spec["resources"] = json!({ "requests": requests });
+            }
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "namespace": "default", "name": "subject" },
+                "spec": spec,
+            })
+        },
+    )
+}
+
+/// Whether the scheduler places the Pod on a node with exactly this much.
+async fn is_placed(pod: &Value, milli_cpu: i64, memory: i64) -> bool {
+    let sim = Sim::start(Settings::default());
+    sim.add_node(NodeSpec::new("exact").cpu(&format!("{milli_cpu}m")).memory(&memory.to_string()));
+    sim.create(pod.clone());
+    sim.run_for(SETTLED).await;
+    node_of(&sim, "default", "subject").is_some()
+}
+
+async fn requests_agree(object: Value, [with_cpu, with_memory]: &Seen) -> Result<(), TestCaseError> {
+    let sim = Sim::start(Settings::default());
+    let requests = read(&sim.create(object.clone())).shape.requests.clone();
+    let (cpu, memory) = (requests.milli_cpu, requests.memory);
+    prop_assert!(is_placed(&object, cpu, memory).await, "{cpu}m and {memory} bytes do not suffice");
+    if cpu > 0 {
+        note(with_cpu);
+        prop_assert!(!is_placed(&object, cpu - 1, memory).await, "less than {cpu}m suffices");
+    }
+    if memory > 0 {
+        note(with_memory);
+        prop_assert!(!is_placed(&object, cpu, memory - 1).await, "less than {memory} bytes suffice");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pod_needs_exactly_its_effective_requests() {
+    let [with_cpu, with_memory] = hold(&demanding(), |object, seen| run(requests_agree(object, seen)));
+    assert!(with_cpu > 100 && with_memory > 100, "{with_cpu} with CPU, {with_memory} with memory");
+}
+
 // === the translation ===
 
 /// Empties a node Pod by Pod, each with a placeholder of its own.

@@ -225,12 +225,9 @@ fn inverse(repellents: &[Pod]) -> Option<PodTerm> {
     let common = first.labels.iter().filter(|(key, value)| {
         !REVISION_LABELS.contains(&&***key) && rest.iter().all(|pod| pod.labels.get(*key) == Some(*value))
     });
-    let is = |(key, value): (&Box<str>, &Box<str>)| Expression {
-        key: key.clone(),
-        operator: Operator::In,
-        values: vec![value.clone()],
-    };
-    let expressions: Vec<_> = common.map(is).collect();
+    let expressions: Vec<_> = common
+        .map(|(key, value)| Expression { key: key.clone(), operator: Operator::In, values: vec![value.clone()] })
+        .collect();
     (!expressions.is_empty()).then(|| PodTerm {
         topology_key: HOSTNAME.into(),
         selector: Some(Selector { expressions }),
