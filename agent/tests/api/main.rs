@@ -1,7 +1,12 @@
 //! The control API of a whole agent on the simulated cluster, in process and under a paused clock.
 
+// clippy takes helpers for parts of tests only within what is marked as such.
+#[cfg(test)]
 mod world;
 
+#[cfg(test)]
 mod access;
+#[cfg(test)]
 mod batches;
+#[cfg(test)]
 mod rotations;
