@@ -1,6 +1,7 @@
 //! Who may: bearer tokens are shown to the API server (TokenReview), then its RBAC is asked (SubjectAccessReview).
 //!
-//! Every route is listed in [`RULES`]; one that is not can't be reached over a socket at all.
+//! Every route is listed in [`RULES`]; one that is not can't be reached over a socket at all. Why so:
+//! `docs/decisions/005-who-may-call-the-agent.md`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;

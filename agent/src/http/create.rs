@@ -1,4 +1,6 @@
 //! Rotations begun: everything is checked for every node before the first record is written.
+//!
+//! Why so: `docs/decisions/004-a-batch-is-begun-whole.md`.
 
 use std::sync::Arc;
 
@@ -35,52 +37,92 @@ pub(super) async fn create(
     api.rotations()?;
 
     let before = key.as_deref().map(|key| api.with_key(key)).unwrap_or_default();
-    // What a selector meant was settled the first time; nodes that came since were never meant.
-    if !before.is_empty() && request.selector.is_some() {
-        return Ok((StatusCode::OK, Json(rotation_list(api.shown_all(&before).await))));
+    // As named; those that a selector found by name.
+    let answer = async |mut entries: Vec<Arc<Entry>>| {
+        let place = |entry: &Arc<Entry>| request.nodes.iter().position(|name| *name == entry.record.node);
+        entries.sort_by_cached_key(|entry| (place(entry), entry.record.node.clone()));
+        Json(rotation_list(api.shown_all(&entries).await))
+    };
+    let names = still_to_begin(&request, &before)?;
+    if !before.is_empty() && names.is_empty() {
+        return Ok((StatusCode::OK, answer(before).await));
     }
     let nodes = {
         let state = api.state()?;
-        targets::nodes(&state, &request.nodes, request.selector.as_deref())?
+        targets::nodes(&state, &names, request.selector.as_deref())?
     };
-    if let Some(other) = before.iter().find(|entry| !nodes.iter().any(|node| *node.name == *entry.record.node)) {
+    let plans = check(&api, &nodes, &options).await?;
+
+    let now = api.clock.now();
+    let batch = match before.first() {
+        Some(entry) => entry.record.batch.clone(),
+        None => (nodes.len() > 1).then(|| batch_id(&nodes, now)),
+    };
+    let new = nodes.iter().zip(&plans).map(|(node, plan)| NewRotation {
+        node: node.name.to_string(),
+        node_uid: node.uid.to_string(),
+        batch: batch.clone(),
+        provider: plan.provider,
+        options: options.clone(),
+        requested_by: requested_by.clone(),
+        idempotency_key: key.clone(),
+        created_at: now,
+    });
+    // A task of its own: a caller who hangs up must not leave half a batch behind.
+    let written = tokio::spawn(write(api.clone(), new.collect())).await;
+    let written = written.map_err(|_| Refusal::new(Code::Internal, "the records could not be written"))??;
+    Ok((StatusCode::CREATED, answer(before.into_iter().chain(written).collect()).await))
+}
+
+/// The names of a request that no earlier one with the same key has begun. None of a selector: what it meant was settled
+/// the first time, nodes that came since were never meant.
+fn still_to_begin(request: &RotationRequest, before: &[Arc<Entry>]) -> Result<Vec<String>, Refusal> {
+    if request.selector.is_some() && !before.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(other) = before.iter().find(|entry| !request.nodes.contains(&entry.record.node)) {
         let detail = format!("this Idempotency-Key was used for node {:?} before", other.record.node);
         return Err(Refusal::new(Code::BadRequest, detail).status(StatusCode::UNPROCESSABLE_ENTITY));
     }
-    let known = |node: &Node| before.iter().find(|entry| *entry.record.node_uid == *node.uid);
-    let new: Vec<_> = nodes.iter().filter(|node| known(node).is_none()).cloned().collect();
-    let plans = check(&api, &new, &options).await?;
+    let begun = |name: &&String| before.iter().any(|entry| entry.record.node == **name);
+    Ok(request.nodes.iter().filter(|name| !begun(name)).cloned().collect())
+}
 
-    let now = api.clock.now();
-    let batch = before
-        .first()
-        .map_or_else(|| (nodes.len() > 1).then(|| batch_id(&nodes, now)), |entry| entry.record.batch.clone());
-    let mut created = Vec::new();
-    for (node, plan) in new.iter().zip(&plans) {
-        let rotation = NewRotation {
-            node: node.name.to_string(),
-            node_uid: node.uid.to_string(),
-            batch: batch.clone(),
-            provider: plan.provider,
-            options: options.clone(),
-            requested_by: requested_by.clone(),
-            idempotency_key: key.clone(),
-            created_at: now,
-        };
-        match api.store.create(rotation).await {
-            Ok(entry) => created.push(Arc::new(entry)),
+/// Writes all records, or none.
+async fn write(api: Api, new: Vec<NewRotation>) -> Result<Vec<Arc<Entry>>, Refusal> {
+    let listed = api.store.list().await.map_err(refuse)?;
+    let mut written = Vec::with_capacity(new.len());
+    for rotation in new {
+        let node = rotation.node.clone();
+        match api.store.create_after(&listed, rotation).await {
+            Ok(entry) => written.push(Arc::new(entry)),
             Err(error) => {
-                take_back(&api, &created).await;
-                return Err(refuse(error));
+                take_back(&api, &written).await;
+                return Err(match error {
+                    StoreError::AlreadyRotating(id) => already_rotating(&node, &id),
+                    error => refuse(error),
+                });
             }
         }
     }
-    let status = if created.is_empty() { StatusCode::OK } else { StatusCode::CREATED };
-    let in_order = nodes.iter().filter_map(|node| {
-        created.iter().chain(&before).find(|entry| *entry.record.node_uid == *node.uid).map(Arc::clone)
-    });
-    let entries: Vec<_> = in_order.collect();
-    Ok((status, Json(rotation_list(api.shown_all(&entries).await))))
+    Ok(written)
+}
+
+/// Takes back what was written before another node of the batch was refused: deleted where the engine has not touched it,
+/// so that the same request may be made again; rolled back where it has.
+async fn take_back(api: &Api, written: &[Arc<Entry>]) {
+    for entry in written {
+        let taken_back = match api.store.delete(entry).await {
+            Err(StoreError::Conflict(_)) => {
+                let wish = Wish::Cancel(CancelRequest::default());
+                api.store.request(&entry.record.id, wish, api.clock.now()).await.map(drop)
+            }
+            deleted => deleted,
+        };
+        if let Err(error) = taken_back {
+            tracing::warn!(rotation = entry.record.id, error = %error, "a batch that failed could not be taken back whole");
+        }
+    }
 }
 
 /// Plans each node; a live rotation or a blocker of any refuses all.
@@ -103,17 +145,6 @@ async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<
     });
     let detail = said.collect::<Vec<_>>().join("; ");
     Err(Refusal::new(Code::Blocked, detail).blockers(blocked.iter().flat_map(|plan| plan.blockers.clone()).collect()))
-}
-
-/// All or none: what was begun before another node of the batch was refused is cancelled. None of it was touched, or
-/// what was is rolled back.
-async fn take_back(api: &Api, created: &[Arc<Entry>]) {
-    for entry in created {
-        let wish = Wish::Cancel(CancelRequest::default());
-        if let Err(error) = api.store.request(&entry.record.id, wish, api.clock.now()).await {
-            tracing::warn!(rotation = entry.record.id, error = %error, "a batch that failed could not be taken back whole");
-        }
-    }
 }
 
 fn already_rotating(node: &str, id: &str) -> Refusal {
@@ -163,11 +194,9 @@ impl Api {
         records.iter().flat_map(|records| records.values()).filter(with_key).cloned().collect()
     }
 
+    /// Rotations just written, as shown: waits a moment for the engine to take notice of all.
     async fn shown_all(&self, entries: &[Arc<Entry>]) -> Vec<Rotation> {
-        let mut shown = Vec::with_capacity(entries.len());
-        for entry in entries {
-            shown.push((*self.shown(entry).await).clone());
-        }
-        shown
+        self.noticed(entries).await;
+        entries.iter().map(|entry| (*self.now_shown(entry)).clone()).collect()
     }
 }

@@ -54,17 +54,24 @@ impl Api {
         if let Some(rotation) = self.rotations()?.get(id) {
             return Ok(rotation);
         }
-        let entry = self.store.get(id).await.map_err(refuse)?;
-        Ok(self.shown(&entry).await)
+        let entry = Arc::new(self.store.get(id).await.map_err(refuse)?);
+        self.noticed(std::slice::from_ref(&entry)).await;
+        Ok(self.now_shown(&entry))
     }
 
-    /// A rotation just written, as shown: waits a moment for the engine to take notice.
-    pub(super) async fn shown(&self, entry: &Entry) -> Arc<Rotation> {
+    /// Waits a moment for the engine to take notice of records just written.
+    pub(super) async fn noticed(&self, entries: &[Arc<Entry>]) {
         let mut shown = self.views.subscribe();
-        let id = &entry.record.id;
-        let noticed = shown.wait_for(|shown| shown.as_ref().is_some_and(|shown| shown.contains_key(id)));
-        let _ = tokio::time::timeout(NOTICE, noticed).await;
-        self.views.get(id).unwrap_or_else(|| Arc::new(self.show(entry)))
+        let all = shown.wait_for(|shown| {
+            let id = |entry: &Arc<Entry>| shown.as_ref().is_some_and(|shown| shown.contains_key(&entry.record.id));
+            entries.iter().all(id)
+        });
+        let _ = tokio::time::timeout(NOTICE, all).await;
+    }
+
+    /// A rotation as shown, or as its record says where the engine has not taken notice yet.
+    pub(super) fn now_shown(&self, entry: &Entry) -> Arc<Rotation> {
+        self.views.get(&entry.record.id).unwrap_or_else(|| Arc::new(self.show(entry)))
     }
 
     /// A rotation whose record was just changed: the record's own word, and what was last observed.

@@ -194,10 +194,18 @@ impl Store {
     ///
     /// [`StoreError::AlreadyRotating`], or the API server did not answer as expected.
     pub async fn create(&self, new: NewRotation) -> Result<Entry, StoreError> {
-        let of_node: Vec<_> =
-            self.list().await?.into_iter().filter(|entry| entry.record.node_uid == new.node_uid).collect();
-        let mut attempt = of_node.iter().map(|entry| entry.record.attempt + 1).max().unwrap_or(0);
-        let mut live = of_node.into_iter().find(|entry| entry.record.is_live());
+        self.create_after(&self.list().await?, new).await
+    }
+
+    /// [`Self::create`] after a [`Self::list`], which serves for a whole batch.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::AlreadyRotating`], or the API server did not answer as expected.
+    pub async fn create_after(&self, listed: &[Entry], new: NewRotation) -> Result<Entry, StoreError> {
+        let of_node = listed.iter().filter(|entry| entry.record.node_uid == new.node_uid);
+        let mut attempt = of_node.clone().map(|entry| entry.record.attempt + 1).max().unwrap_or(0);
+        let mut live = of_node.clone().find(|entry| entry.record.is_live()).cloned();
         loop {
             if let Some(entry) = live {
                 let same = new.idempotency_key.is_some() && new.idempotency_key == entry.record.idempotency_key;

@@ -86,19 +86,70 @@ async fn a_repeated_selector_does_not_take_in_nodes_that_came_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_cannot_be_written_whole_is_taken_back() {
+async fn the_same_rotations_are_answered_although_the_nodes_are_gone() {
+    let world = World::start().await;
+    let body = json!({ "nodes": ["a"], "options": { "then": "delete" } });
+    let (_, first) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    world.until_phase(&first.items[0].id, Phase::Succeeded).await;
+    assert!(world.sim.get("nodes", "", "a").is_none());
+    let (status, second) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!((status, ids(&second.items)), (StatusCode::OK, ids(&first.items)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_cannot_be_written_whole_is_taken_back_and_can_be_asked_for_again() {
     let world = World::start().await;
     // The first rule takes one request and no more: it is the second record that cannot be written.
     let path = format!("/namespaces/{NAMESPACE}/configmaps");
     world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
     world.sim.faults().fail("POST", &path, 500, 1);
-    let response = world.post("/v1/rotations", &json!({ "nodes": ["a", "b", "c"] })).await;
+    let body = json!({ "nodes": ["a", "b", "c"] });
+    let response = world.rotate_with_key("k1", &body).await;
     assert_eq!(problem(response).await.code, Code::UpstreamFailed);
-    assert_eq!(world.records().len(), 1);
-    world.until(|world| world.agent.views().list().iter().all(|rotation| rotation.phase.is_terminal())).await;
+    assert!(world.records().is_empty());
     for node in ["a", "b", "c"] {
         assert_eq!(world.sim.get("nodes", "", node).unwrap()["spec"]["unschedulable"], json!(null), "{node}");
     }
+    let (status, list) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!((status, list.items.len()), (StatusCode::CREATED, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_engine_has_begun_of_a_batch_that_fails_is_rolled_back() {
+    let world = World::start().await;
+    let path = format!("/namespaces/{NAMESPACE}/configmaps");
+    world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
+    // By then the first one is under way.
+    world.sim.faults().delay("POST", &path, Duration::from_secs(3), 1);
+    world.sim.faults().fail("POST", &path, 500, 1);
+    let body = json!({ "nodes": ["a", "b", "c"], "options": { "maxConcurrent": 1 } });
+    assert_eq!(problem(world.post("/v1/rotations", &body).await).await.code, Code::UpstreamFailed);
+    world.until(|world| world.agent.views().list().iter().all(|rotation| rotation.phase.is_terminal())).await;
+    assert_eq!(world.records().len(), 1, "the second was still untouched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_begun_whole_although_the_caller_hangs_up() {
+    let world = World::start().await;
+    world.sim.faults().delay("POST", "/configmaps", Duration::from_secs(1), 3);
+    let body = json!({ "nodes": ["a", "b", "c"] });
+    let hung_up = tokio::time::timeout(Duration::from_millis(1500), world.post("/v1/rotations", &body)).await;
+    assert!(hung_up.is_err());
+    world.until(|world| world.records().len() == 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_costs_one_list_and_one_write_a_node() {
+    let world = World::start().await;
+    let before = world.sim.requests().len();
+    world.rotate(&json!({ "nodes": ["a", "b", "c"] })).await;
+    let requests = world.sim.requests();
+    let of = |method: &str| {
+        let records = requests[before..].iter().filter(|request| request.path.contains("/configmaps"));
+        records.filter(|request| request.method == method && !request.query.contains("watch=")).count()
+    };
+    assert_eq!(of("GET"), 1);
+    assert_eq!(of("POST"), 3);
 }
 
 #[tokio::test(start_paused = true)]
