@@ -65,3 +65,39 @@ pub fn placeholder_name(rotation: &str, pod_uid: &str, attempt: u32) -> String {
 pub fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_ten_hexadecimal_digits_and_the_same_everywhere() {
+        // Records of other versions are found by it: this value may never change.
+        assert_eq!(rotation_id("f3b1c1de-0c0b-4f0e-9c55-6b1b1f2f7a10", 0), "3dd09c51ac");
+        let ids: BTreeSet<_> = (0..1000).map(|attempt| rotation_id("uid", attempt)).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| id.len() == 10 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
+    }
+
+    #[test]
+    fn a_placeholders_name_is_valid_and_unique_whatever_the_pod_is_called() {
+        let uids: Vec<String> = (0..1000).map(|number| format!("{}{number}", "x".repeat(250))).collect();
+        let names: BTreeSet<_> = uids.iter().map(|uid| placeholder_name("0123456789", uid, u32::MAX)).collect();
+        assert_eq!(names.len(), 1000);
+        for name in names {
+            assert!(name.len() <= 63, "{name}");
+            assert!(name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')), "{name}");
+        }
+        assert_ne!(placeholder_name("0123456789", "uid", 0), placeholder_name("0123456789", "uid", 1));
+    }
+
+    #[test]
+    fn every_label_key_is_valid() {
+        for key in [ROTATION, CLASS, POD_UID, CORDONED_BY, PROTECTED_BY, &format!("{REPELS_PREFIX}{:016x}", u64::MAX)] {
+            let (prefix, name) = key.split_once('/').unwrap();
+            assert!(prefix.len() <= 253 && name.len() <= 63, "{key}");
+        }
+    }
+}
