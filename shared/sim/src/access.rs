@@ -146,9 +146,9 @@ pub(crate) fn review_token(cluster: &Cluster, mut review: Value) -> Value {
     let access = cluster.access.lock();
     review["kind"] = json!("TokenReview");
     review["apiVersion"] = json!("authentication.k8s.io/v1");
-    let identity = access.identity(&token).filter(|identity| {
-        !expired && (wanted.is_empty() || identity.audiences.iter().any(|audience| wanted.contains(audience)))
-    });
+    let known = access.identity(&token).filter(|_| !expired);
+    let identity = known
+        .filter(|identity| wanted.is_empty() || identity.audiences.iter().any(|audience| wanted.contains(audience)));
     review["status"] = match identity {
         Some(identity) => {
             let mut user = json!({"username": identity.user, "groups": identity.groups});
@@ -159,7 +159,16 @@ pub(crate) fn review_token(cluster: &Cluster, mut review: Value) -> Value {
                 identity.audiences.iter().filter(|a| wanted.is_empty() || wanted.contains(a)).collect();
             json!({"authenticated": true, "user": user, "audiences": both})
         }
-        None => json!({"user": {}, "error": "[invalid bearer token]"}),
+        None => {
+            let error = match known {
+                Some(identity) => format!(
+                    "[invalid bearer token, token audiences {:?} is invalid for the target audiences {wanted:?}]",
+                    identity.audiences
+                ),
+                None => "invalid bearer token".to_owned(),
+            };
+            json!({"user": {}, "error": error})
+        }
     };
     review
 }

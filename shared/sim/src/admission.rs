@@ -64,15 +64,21 @@ fn admit_pod(store: &Store, pod: &mut Value) -> Result<(), Failure> {
         ("dnsPolicy", json!("ClusterFirst")),
         ("serviceAccountName", json!("default")),
         ("enableServiceLinks", json!(true)),
+        ("securityContext", json!({})),
         ("terminationGracePeriodSeconds", json!(30)),
     ] {
         if spec[key].is_null() {
             spec[key] = value;
         }
     }
+    spec["serviceAccount"] = spec["serviceAccountName"].clone();
+    if spec["automountServiceAccountToken"] != false {
+        mount_token(spec);
+    }
     tolerate(spec);
     for list in ["containers", "initContainers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            complete(container);
             limits(container, &name)?;
         }
     }
@@ -122,6 +128,32 @@ fn priority(store: &Store, pod: &mut Value, name: &str) -> Result<(), Failure> {
     pod["spec"]["priority"] = json!(value);
     pod["spec"]["preemptionPolicy"] = json!(policy);
     Ok(())
+}
+
+fn complete(container: &mut Value) {
+    for (key, value) in [
+        ("imagePullPolicy", "IfNotPresent"),
+        ("terminationMessagePath", "/dev/termination-log"),
+        ("terminationMessagePolicy", "File"),
+    ] {
+        if container[key].is_null() {
+            container[key] = json!(value);
+        }
+    }
+}
+
+/// The volume with the API server's token, which is not the Pod's own data.
+fn mount_token(spec: &mut Value) {
+    const NAME: &str = "kube-api-access";
+    if object::list(spec, "/volumes").iter().any(|volume| object::text(volume, "/name").starts_with(NAME)) {
+        return;
+    }
+    if !spec["volumes"].is_array() {
+        spec["volumes"] = json!([]);
+    }
+    let volumes = spec["volumes"].as_array_mut().expect("it was just made an array");
+    let token = json!({"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}});
+    volumes.push(json!({"name": NAME, "projected": {"defaultMode": 420, "sources": [token]}}));
 }
 
 /// The tolerations every Pod gets, for nodes that fail under it.

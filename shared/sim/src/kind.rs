@@ -137,6 +137,24 @@ impl Kind {
         self.row().namespaced
     }
 
+    /// Whether its objects count the changes of their spec.
+    pub(crate) fn has_generation(self) -> bool {
+        matches!(
+            self,
+            Self::Pod
+                | Self::ReplicaSet
+                | Self::Deployment
+                | Self::StatefulSet
+                | Self::DaemonSet
+                | Self::Job
+                | Self::PodDisruptionBudget
+                | Self::PriorityClass
+                | Self::NodePool
+                | Self::NodeClaim
+                | Self::Machine
+        )
+    }
+
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(|row| row.kind)
     }

@@ -85,10 +85,10 @@ impl NodeSpec {
     fn object(self, ready: &str) -> Value {
         let mut labels = self.labels;
         labels.entry("kubernetes.io/hostname".to_owned()).or_insert_with(|| self.name.clone());
-        json!({
+        let mut node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": self.name, "labels": labels, "annotations": self.annotations},
-            "spec": {"taints": self.taints, "providerID": format!("sim://{}", self.name)},
+            "spec": {"providerID": format!("sim://{}", self.name)},
             "status": {
                 "capacity": self.allocatable, "allocatable": self.allocatable,
                 "conditions": [{"type": "Ready", "status": ready, "reason": "KubeletReady"}],
@@ -96,7 +96,11 @@ impl NodeSpec {
                     "osImage": "Simulated", "containerRuntimeVersion": "sim://1", "kernelVersion": "6", "machineID": "",
                     "systemUUID": "", "bootID": "", "kubeProxyVersion": ""},
             },
-        })
+        });
+        if !self.taints.is_empty() {
+            node["spec"]["taints"] = json!(self.taints);
+        }
+        node
     }
 }
 

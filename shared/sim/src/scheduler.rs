@@ -294,11 +294,20 @@ fn ours(pod: &serde_json::Value) -> bool {
         && object::active(pod)
 }
 
-/// Gives a Pod its node.
+/// Gives a Pod its node, and with it the node's topology as labels.
 pub(crate) fn bind(store: &mut Store, key: &Key, node: &str) {
+    const TOPOLOGY: &[&str] = &["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
     let now = store.now();
+    let labels: Vec<(&str, String)> = store
+        .get(Kind::Node, "", node)
+        .into_iter()
+        .flat_map(|node| TOPOLOGY.iter().filter_map(|key| Some((*key, object::label(node, key)?.to_owned()))))
+        .collect();
     store.update(Kind::Pod, key, |pod| {
         pod["spec"]["nodeName"] = json!(node);
+        for (key, value) in labels {
+            pod["metadata"]["labels"][key] = json!(value);
+        }
         object::remove(pod, "/status", "nominatedNodeName");
         object::set_condition(pod, "PodScheduled", "True", "", "", now);
     });

@@ -65,7 +65,8 @@ impl Failure {
     }
 
     pub(crate) fn no_such_path() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        let message = "the server could not find the requested resource";
+        Self { details: json!({}), ..Self::new(404, "NotFound", message) }
     }
 
     pub(crate) fn already_exists(kind: Kind, name: &str) -> Self {
@@ -99,11 +100,42 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
+    /// Validation; `why` starts as the API server has it, `Required value` or `Invalid value: …`.
     pub(crate) fn invalid(kind: Kind, name: &str, field: &str, why: &str) -> Self {
-        let message = format!("{}.{} \"{name}\" is invalid: {field}: {why}", kind.name(), kind.group());
-        let mut failure = Self::new(422, "Invalid", message.replacen(". ", " ", 1)).about(kind, name);
-        failure.details["causes"] = json!([{"field": field, "message": why, "reason": "FieldValueInvalid"}]);
+        let group = if kind.group().is_empty() { String::new() } else { format!(".{}", kind.group()) };
+        let message = format!("{}{group} \"{name}\" is invalid: {field}: {why}", kind.name());
+        let reason = if why.starts_with("Required") { "FieldValueRequired" } else { "FieldValueInvalid" };
+        let mut failure = Self::new(422, "Invalid", message).about(kind, name);
+        failure.details["kind"] = json!(kind.name());
+        failure.details["causes"] = json!([{"field": field, "message": why, "reason": reason}]);
         failure
+    }
+
+    /// A precondition of a deletion does not hold. Here the API server names the kind, not the resource.
+    pub(crate) fn precondition(kind: Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.name());
+        Self { details: json!({"name": name, "kind": kind.name()}), ..Self::new(409, "Conflict", message) }
+    }
+
+    /// A version on an object to be created; upstream takes it for its own fault.
+    pub(crate) fn version_set() -> Self {
+        Self::new(500, "", "resourceVersion should not be set on objects to be created")
+    }
+
+    /// A query parameter that does not go with the others.
+    pub(crate) fn forbidden_option(field: &str, why: &str) -> Self {
+        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: Forbidden: {why}");
+        let cause = json!({"field": field, "message": format!("Forbidden: {why}"), "reason": "FieldValueForbidden"});
+        let details = json!({"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]});
+        Self { details, ..Self::new(422, "Invalid", message) }
+    }
+
+    /// What upstream answers to a version that is no number.
+    pub(crate) fn no_version(text: &str) -> Self {
+        let message = format!(
+            "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+        );
+        Self::new(500, "", message)
     }
 
     pub(crate) fn expired(message: impl Into<String>) -> Self {
@@ -119,7 +151,8 @@ impl Failure {
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        let message = "the server does not allow this method on the requested resource";
+        Self { details: json!({}), ..Self::new(405, "MethodNotAllowed", message) }
     }
 
     pub(crate) fn namespace_terminating(kind: Kind, name: &str, namespace: &str) -> Self {
@@ -184,7 +217,12 @@ impl IntoResponse for Failure {
     }
 }
 
-/// `Status` of a deletion or eviction that went through.
+/// `Status` of a deletion that went through.
 pub(crate) fn success() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+}
+
+/// `Status` of an eviction or binding that went through: as something created, it has a code.
+pub(crate) fn created() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }

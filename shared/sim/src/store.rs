@@ -57,6 +57,9 @@ pub(crate) struct Store {
     next_page: u64,
 }
 
+/// How the tokens of lists read in part begin.
+pub(crate) const PAGE: &str = "page-";
+
 /// The version of a list, and the items still to be read.
 pub(crate) type Page = (u64, Vec<Arc<Value>>);
 
@@ -142,12 +145,12 @@ impl Store {
         while self.pages.len() > KEPT {
             self.pages.pop_first();
         }
-        format!("page-{token}")
+        format!("{PAGE}{token}")
     }
 
     /// The rest of a list; a token stays good until history is forgotten.
     pub(crate) fn resume(&mut self, token: &str) -> Option<Page> {
-        self.pages.get(&token.strip_prefix("page-")?.parse().ok()?).cloned()
+        self.pages.get(&token.strip_prefix(PAGE)?.parse().ok()?).cloned()
     }
 
     /// Forgets all history.
@@ -180,7 +183,9 @@ impl Store {
         object["kind"] = json!(kind.name());
         object["metadata"]["uid"] = json!(self.random.uid());
         object["metadata"]["creationTimestamp"] = json!(clock::seconds(self.now()));
-        object["metadata"]["generation"] = json!(1);
+        if kind.has_generation() {
+            object["metadata"]["generation"] = json!(1);
+        }
         object::remove(object, "/metadata", "deletionTimestamp");
         (object::namespace(object).to_owned(), object::name(object).to_owned())
     }
@@ -198,7 +203,7 @@ impl Store {
         if new == *old {
             return old;
         }
-        if new.get("spec") != old.get("spec") {
+        if kind.has_generation() && new.get("spec") != old.get("spec") {
             new["metadata"]["generation"] = json!(object::number(&old, "/metadata/generation").unwrap_or(0) + 1);
         }
         let finalised = object::terminating(&new)
@@ -272,7 +277,7 @@ impl Store {
 }
 
 /// A Pod that has no node, or has ended, needs no time to end.
-fn pod_grace(pod: &Value, asked: Option<i64>) -> i64 {
+pub(crate) fn pod_grace(pod: &Value, asked: Option<i64>) -> i64 {
     if object::node_name(pod).is_empty() || object::finished(pod) {
         return 0;
     }

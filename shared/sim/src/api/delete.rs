@@ -1,30 +1,46 @@
 //! Delete, one object or a collection.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Call, Target, read, respond};
-use crate::{kind::Kind, object, status::Failure, status::success, store::Key};
+use crate::{
+    kind::Kind,
+    object,
+    status::Failure,
+    status::success,
+    store::{self, Key},
+};
 
 pub(super) fn delete(call: &Call, target: &Target) -> Result<Response, Failure> {
     let options = options(call)?;
     let (key, object) = read::existing(call, target)?;
     check(target.kind, &object, &options)?;
-    let dry = call.dry_run() || dry(&options);
-    if dry {
-        return Ok(respond(StatusCode::OK, &object));
+    let mut left = Some(object.clone());
+    if target.kind == Kind::Pod {
+        // A dry run shows the grace that the Pod would get.
+        let mut shown = (*object).clone();
+        shown["metadata"]["deletionGracePeriodSeconds"] = json!(store::pod_grace(&object, grace(call, &options)));
+        left = Some(Arc::new(shown));
     }
-    let mut store = call.sim.cluster().store();
-    let left = store.delete(target.kind, &key, grace(call, &options));
-    let held = store.get(target.kind, &key.0, &key.1).is_some();
-    drop(store);
+    let mut held = target.kind == Kind::Namespace || !object::list(&object, "/metadata/finalizers").is_empty();
+    if !(call.dry_run() || dry(&options)) {
+        let mut store = call.sim.cluster().store();
+        left = store.delete(target.kind, &key, grace(call, &options));
+        held = store.get(target.kind, &key.0, &key.1).is_some();
+    }
     match left {
         // A Pod is answered with itself, gone or going; the rest by what became of it.
         Some(object) if held || target.kind == Kind::Pod => Ok(respond(StatusCode::OK, &object)),
         _ => {
             let mut status = success();
             status["details"] = json!({"name": key.1, "kind": target.kind.plural(), "uid": object::uid(&object)});
+            if !target.kind.group().is_empty() {
+                status["details"]["group"] = json!(target.kind.group());
+            }
             Ok(respond(StatusCode::OK, &status))
         }
     }
@@ -70,7 +86,7 @@ pub(super) fn check(kind: Kind, object: &Value, options: &Value) -> Result<(), F
              The object might have been deleted and then recreated",
             object::uid(object)
         );
-        return Err(Failure::conflict(kind, object::name(object), &why));
+        return Err(Failure::precondition(kind, object::name(object), &why));
     }
     let version = object::text(options, "/preconditions/resourceVersion");
     if !version.is_empty() && version != object::version(object) {
@@ -79,7 +95,7 @@ pub(super) fn check(kind: Kind, object: &Value, options: &Value) -> Result<(), F
              The object might have been modified",
             object::version(object)
         );
-        return Err(Failure::conflict(kind, object::name(object), &why));
+        return Err(Failure::precondition(kind, object::name(object), &why));
     }
     Ok(())
 }

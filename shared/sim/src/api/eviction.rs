@@ -10,7 +10,7 @@ use crate::{
     kind::Kind,
     log::Event,
     object,
-    status::{Failure, success},
+    status::{Failure, created},
     store::{Key, Store, selector::LabelSelector},
 };
 
@@ -45,7 +45,7 @@ pub(super) fn evict(call: &Call, target: &Target) -> Result<Response, Failure> {
         store.record(Event::PodEvicted { uid: object::uid(&pod).to_owned() });
         store.delete(Kind::Pod, &key, object::number(&options, "/gracePeriodSeconds"));
     }
-    Ok(respond(StatusCode::CREATED, &success()))
+    Ok(respond(StatusCode::CREATED, &created()))
 }
 
 /// The budget that this eviction spends, if it needs one.

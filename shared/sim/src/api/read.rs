@@ -11,7 +11,7 @@ use crate::{
     object,
     status::Failure,
     store::{
-        Key,
+        Key, PAGE,
         selector::{FieldSelector, Filter, LabelSelector},
     },
 };
@@ -60,6 +60,10 @@ pub(super) fn list(call: &Call, target: &Target) -> Result<Response, Failure> {
                 store.iter(target.kind).filter(|object| filter.selects(object)).cloned().collect();
             let total = items.len();
             (store.version(), items, total)
+        }
+        token if !token.starts_with(PAGE) => {
+            let why = "invalid continue token: continue key is not valid: it is none of ours";
+            return Err(Failure::bad_request(why));
         }
         token => {
             let page = store.resume(token).ok_or_else(|| {

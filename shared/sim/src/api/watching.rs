@@ -44,14 +44,13 @@ pub(super) fn watch(call: &Call, target: &Target) -> Result<Response, Failure> {
     let filter = read::filter(call, target)?;
     let streaming = call.flag("sendInitialEvents");
     let bookmarks = call.flag("allowWatchBookmarks");
-    if streaming && (call.parameter("resourceVersionMatch") != "NotOlderThan" || !bookmarks) {
-        return Err(Failure::bad_request(
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan and allowWatchBookmarks to true",
-        ));
+    if streaming && call.parameter("resourceVersionMatch") != "NotOlderThan" {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        return Err(Failure::forbidden_option("resourceVersionMatch", why));
     }
     let from = match call.parameter("resourceVersion") {
         "" | "0" => None,
-        text => Some(text.parse::<u64>().map_err(|_| Failure::bad_request("invalid resource version"))?),
+        text => Some(text.parse::<u64>().map_err(|_| Failure::no_version(text))?),
     };
     let timeout = call.parameter("timeoutSeconds").parse().unwrap_or(1800);
     let now = cluster.clock.now();
@@ -63,7 +62,7 @@ pub(super) fn watch(call: &Call, target: &Target) -> Result<Response, Failure> {
             for object in store.iter(target.kind).filter(|object| filter.selects(object)) {
                 pending.push_back(event("ADDED", object, call.partial));
             }
-            if streaming {
+            if streaming && bookmarks {
                 let mut bookmark = bookmark(target.kind, store.version());
                 bookmark["object"]["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
                 pending.push_back(bookmark);
@@ -187,7 +186,7 @@ fn event(kind: &str, object: &Value, partial: bool) -> Value {
 fn bookmark(kind: Kind, version: u64) -> Value {
     let mut object = json!({
         "kind": kind.name(), "apiVersion": kind.api_version(),
-        "metadata": {"resourceVersion": version.to_string(), "creationTimestamp": null},
+        "metadata": {"resourceVersion": version.to_string()},
     });
     if kind == Kind::Pod {
         object["spec"] = json!({"containers": null});

@@ -5,7 +5,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Call, Target, patch, read, respond};
-use crate::{access, admission, kind::Kind, object, scheduler, status::Failure, status::success};
+use crate::{
+    access, admission,
+    kind::Kind,
+    object, scheduler,
+    status::{self, Failure},
+};
 
 pub(super) fn create(call: &Call, target: &Target) -> Result<Response, Failure> {
     create_object(call, target.kind, target.namespace.as_deref(), call.json()?)
@@ -20,11 +25,10 @@ pub(super) fn create_object(
     if !object.is_object() {
         return Err(Failure::bad_request("the body must be an object"));
     }
-    for (key, expected) in [("kind", kind.name().to_owned()), ("apiVersion", kind.api_version())] {
-        let found = object::text(&object, &format!("/{key}"));
-        if !found.is_empty() && found != expected {
-            return Err(Failure::bad_request(format!("the {key} in the data ({found}) does not match ({expected})")));
-        }
+    let (found, version) = (object::text(&object, "/kind"), object::text(&object, "/apiVersion"));
+    if !(found.is_empty() || found == kind.name()) || !(version.is_empty() || version == kind.api_version()) {
+        let message = format!("{found} in version \"{version}\" cannot be handled as a {}", kind.name());
+        return Err(Failure::bad_request(message));
     }
     match (kind.namespaced(), namespace) {
         (true, Some(namespace)) => {
@@ -40,7 +44,7 @@ pub(super) fn create_object(
         (false, _) => {}
     }
     if !object::text(&object, "/metadata/resourceVersion").is_empty() {
-        return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(Failure::version_set());
     }
     if patch::has_status(kind) && kind != Kind::Node {
         object::remove(&mut object, "", "status");
@@ -80,7 +84,7 @@ pub(super) fn put(call: &Call, target: &Target) -> Result<Response, Failure> {
     Ok(respond(StatusCode::OK, &new))
 }
 
-/// A resourceVersion or UID in a write is a precondition.
+/// A resourceVersion in a write is a precondition. A UID is not: another one is an attempt to change it.
 pub(super) fn check_preconditions(kind: Kind, old: &Value, write: &Value) -> Result<(), Failure> {
     let name = object::name(old);
     let version = object::version(write);
@@ -89,8 +93,8 @@ pub(super) fn check_preconditions(kind: Kind, old: &Value, write: &Value) -> Res
     }
     let uid = object::uid(write);
     if !uid.is_empty() && uid != object::uid(old) {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", object::uid(old));
-        return Err(Failure::conflict(kind, name, &why));
+        let why = format!("Invalid value: \"{uid}\": field is immutable");
+        return Err(Failure::invalid(kind, name, "metadata.uid", &why));
     }
     Ok(())
 }
@@ -158,7 +162,7 @@ pub(super) fn bind(call: &Call, target: &Target) -> Result<Response, Failure> {
     if !call.dry_run() {
         scheduler::bind(&mut call.sim.cluster().store(), &key, object::text(&binding, "/target/name"));
     }
-    Ok(respond(StatusCode::CREATED, &success()))
+    Ok(respond(StatusCode::CREATED, &status::created()))
 }
 
 /// `POST serviceaccounts/NAME/token`.

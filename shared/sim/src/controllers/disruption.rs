@@ -119,6 +119,11 @@ fn write(store: &mut Store, budget: &Value, numbers: Numbers, disrupted: Map<Str
         let (status, reason) =
             if numbers.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
         object::set_condition(object, "DisruptionAllowed", status, reason, "", now);
+        let conditions = object["status"]["conditions"].as_array_mut().expect("one was just set");
+        for condition in conditions {
+            condition["message"] = json!("");
+            condition["observedGeneration"] = budget["metadata"]["generation"].clone();
+        }
     });
 }
 

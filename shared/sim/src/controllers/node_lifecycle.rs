@@ -18,7 +18,13 @@ pub(super) fn taint(store: &mut Store) -> Option<Timestamp> {
     for node in nodes {
         let taints = taints(&node);
         if taints != object::list(&node, "/spec/taints") {
-            store.update(Kind::Node, &key(&node), |node| node["spec"]["taints"] = json!(taints));
+            store.update(Kind::Node, &key(&node), |node| {
+                if taints.is_empty() {
+                    object::remove(node, "/spec", "taints");
+                } else {
+                    node["spec"]["taints"] = json!(taints);
+                }
+            });
         }
     }
     None

@@ -91,7 +91,7 @@ async fn a_streaming_list_ends_with_an_annotated_bookmark() {
     assert_eq!(kinds(&events), ["ADDED", "ADDED", "ADDED", "BOOKMARK"]);
     assert_eq!(events[3]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     let refused = get(&sim, "/api/v1/pods?watch=true&sendInitialEvents=true").await;
-    assert_eq!(refused.0, 400);
+    assert_eq!(refused.0, 422);
 }
 
 #[tokio::test(start_paused = true)]
