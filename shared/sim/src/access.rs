@@ -121,6 +121,8 @@ pub(crate) fn issue(cluster: &Cluster, namespace: &str, account: &str, request: 
     let mut answer = request.clone();
     answer["kind"] = json!("TokenRequest");
     answer["apiVersion"] = json!("authentication.k8s.io/v1");
+    answer["metadata"] =
+        json!({"name": account, "namespace": namespace, "creationTimestamp": clock::seconds(cluster.clock.now())});
     answer["spec"]["audiences"] = json!(audiences);
     answer["spec"]["expirationSeconds"] = json!(lifetime);
     answer["status"] = json!({"token": token, "expirationTimestamp": clock::seconds(expires)});

@@ -88,6 +88,10 @@ fn admit_pod(store: &Store, pod: &mut Value) -> Result<(), Failure> {
         security(pod, level, &name)?;
     }
     pod["status"] = json!({"phase": "Pending", "qosClass": "Burstable"});
+    if !object::list(pod, "/spec/schedulingGates").is_empty() {
+        let message = "Scheduling is blocked due to non-empty scheduling gates";
+        object::set_condition(pod, "PodScheduled", "False", "SchedulingGated", message, store.now());
+    }
     Ok(())
 }
 

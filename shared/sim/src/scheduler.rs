@@ -210,6 +210,7 @@ impl Scheduler {
                 let node = view.world.nodes[at].name.clone();
                 view.nominated.retain(|other| other.uid != uid);
                 view.world.add(at, info.clone());
+                self.queue.remove(uid);
                 self.queue.wake(true, now);
                 let claims = volumes::waiting(&info, &view.world.claims);
                 let settings = &cluster.settings;
@@ -269,6 +270,7 @@ pub(crate) fn suits(pod: &PodInfo, node: &world::NodeInfo) -> bool {
 
 /// Whether a node takes a Pod as it stands, or the reasons why not.
 pub(crate) fn fits(pod: &PodInfo, world: &World, at: usize) -> Result<(), Vec<String>> {
+    filters::before(pod, world).map_err(|why| vec![why])?;
     filters::filter(pod, world, at).map_err(|refusal| refusal.reasons)
 }
 

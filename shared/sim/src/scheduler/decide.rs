@@ -24,6 +24,11 @@ pub(crate) enum Decision {
 
 /// Filters, then scores, then preempts.
 pub(crate) fn decide(pod: &PodInfo, world: &mut World, nominated: &[Arc<PodInfo>], random: &mut Random) -> Decision {
+    if let Err(why) = filters::before(pod, world) {
+        // Upstream's own words: what is not found is its record of the nodes.
+        let message = format!("0/{} nodes are available: {why}. not found", world.nodes.len());
+        return Decision::Nowhere { message, promised: false };
+    }
     let mut feasible = Vec::new();
     let mut refusals = Vec::new();
     for at in 0..world.nodes.len() {
@@ -43,8 +48,9 @@ pub(crate) fn decide(pod: &PodInfo, world: &mut World, nominated: &[Arc<PodInfo>
     match preemption::preempt(pod, world, &refusals, nominated) {
         Ok(victims) => Decision::Preempt(victims, message),
         Err(why) => {
-            let promised = why.contains("terminating pod on the nominated node");
-            message.push_str(&format!(" preemption: {why}"));
+            let promised = why == preemption::TERMINATING;
+            // The first half is of the plugin for dynamic resources, which never has any here.
+            message.push_str(&format!(" no new claims to deallocate, preemption: {why}"));
             Decision::Nowhere { message, promised }
         }
     }
@@ -71,15 +77,19 @@ pub(crate) fn fits(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc
     filters::filter(pod, world, at)
 }
 
-/// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
 fn summary(refusals: &[(usize, Refusal)], total: usize) -> String {
     if total == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for reason in refusals.iter().flat_map(|(_, refusal)| &refusal.reasons) {
-        *counts.entry(reason).or_default() += 1;
+        *counts.entry(reason.clone()).or_default() += 1;
     }
+    unavailable(&counts, total)
+}
+
+/// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
+pub(crate) fn unavailable(counts: &BTreeMap<String, usize>, total: usize) -> String {
     let mut reasons: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     reasons.sort();
     format!("0/{total} nodes are available: {}.", reasons.join(", "))

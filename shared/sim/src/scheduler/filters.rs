@@ -88,15 +88,24 @@ fn resources(pod: &PodInfo, node: &NodeInfo) -> Result<(), Refusal> {
     if reasons.is_empty() { Ok(()) } else { Err(Refusal { reasons, curable }) }
 }
 
+/// What rules out all nodes alike: claims that are not there, or not bound in time.
+pub(crate) fn before(pod: &PodInfo, world: &World) -> Result<(), String> {
+    for name in &pod.claims {
+        match world.claims.get(&(pod.key.0.clone(), name.clone())) {
+            None => return Err(format!("persistentvolumeclaim \"{name}\" not found")),
+            Some(claim) if !claim.bound && !claim.waits => {
+                return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
 fn volumes(pod: &PodInfo, world: &World, node: &NodeInfo) -> Result<(), Refusal> {
     for name in &pod.claims {
-        let Some(claim) = world.claims.get(&(pod.key.0.clone(), name.clone())) else {
-            return Err(Refusal::hopeless(&format!("persistentvolumeclaim \"{name}\" not found")));
-        };
-        if !claim.bound && !claim.waits {
-            return Err(Refusal::hopeless("pod has unbound immediate PersistentVolumeClaims"));
-        }
-        if let Some(terms) = &claim.terms
+        let claim = world.claims.get(&(pod.key.0.clone(), name.clone()));
+        if let Some(terms) = claim.and_then(|claim| claim.terms.as_ref())
             && !terms.iter().any(|term| term.matches(&node.name, &node.labels))
         {
             return Err(Refusal::hopeless("node(s) didn't match PersistentVolume's node affinity"));

@@ -1,8 +1,11 @@
 //! Which Pods have to go for one that finds no room.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use super::{decide, filters::Refusal, pod::PodInfo, world::World};
+
+/// Why a Pod whose victims are still leaving chooses no others.
+pub(crate) const TERMINATING: &str = "not eligible due to a terminating pod on the nominated node.";
 
 /// A node, and the Pods that must leave it.
 #[derive(Clone, Debug)]
@@ -20,42 +23,32 @@ pub(crate) fn preempt(
     nominated: &[Arc<PodInfo>],
 ) -> Result<Victims, String> {
     if pod.never_preempts {
-        let total = world.nodes.len();
-        return Err(format!("0/{total} nodes are available: not eligible due to preemptionPolicy=Never."));
+        return Err("not eligible due to preemptionPolicy=Never.".to_owned());
     }
     if waits_for_victims(pod, world, refusals) {
-        let total = world.nodes.len();
-        return Err(format!(
-            "0/{total} nodes are available: not eligible due to a terminating pod on the nominated node."
-        ));
+        return Err(TERMINATING.to_owned());
     }
     let mut candidates = Vec::new();
-    let (mut without, mut hopeless) = (0, 0);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for (at, refusal) in refusals {
-        if !refusal.curable {
-            hopeless += 1;
-            continue;
-        }
-        match victims(pod, world, *at, nominated) {
-            Some(pods) => candidates.push((*at, pods)),
-            None => without += 1,
+        let why = if refusal.curable {
+            match victims(pod, world, *at, nominated) {
+                Ok(pods) => {
+                    candidates.push((*at, pods));
+                    continue;
+                }
+                Err(why) => why,
+            }
+        } else {
+            vec!["Preemption is not helpful for scheduling".to_owned()]
+        };
+        for reason in why {
+            *reasons.entry(reason).or_default() += 1;
         }
     }
     let best = candidates.into_iter().min_by_key(|(at, pods)| cost(*at, pods));
-    match best {
-        Some((at, pods)) => Ok(Victims { node: world.nodes[at].name.clone(), pods }),
-        None => {
-            let mut reasons = Vec::new();
-            if without > 0 {
-                reasons.push(format!("{without} No preemption victims found for incoming pod"));
-            }
-            if hopeless > 0 {
-                reasons.push(format!("{hopeless} Preemption is not helpful for scheduling"));
-            }
-            reasons.sort();
-            Err(format!("0/{} nodes are available: {}.", world.nodes.len(), reasons.join(", ")))
-        }
-    }
+    best.map(|(at, pods)| Victims { node: world.nodes[at].name.clone(), pods })
+        .ok_or_else(|| decide::unavailable(&reasons, world.nodes.len()))
 }
 
 /// Its victims are still leaving the node it was promised.
@@ -76,21 +69,26 @@ fn cost(at: usize, pods: &[Arc<PodInfo>]) -> (i64, i64, usize, Reverse<String>, 
     (highest, sum, pods.len(), Reverse(earliest.unwrap_or_default()), at)
 }
 
-/// The fewest Pods of lower priority without which the Pod fits; `None` where even all of them would not do.
-fn victims(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc<PodInfo>]) -> Option<Vec<Arc<PodInfo>>> {
+/// The fewest Pods of lower priority without which the Pod fits; or why even without all of them it does not.
+fn victims(
+    pod: &PodInfo,
+    world: &mut World,
+    at: usize,
+    nominated: &[Arc<PodInfo>],
+) -> Result<Vec<Arc<PodInfo>>, Vec<String>> {
+    let none = || vec!["No preemption victims found for incoming pod".to_owned()];
     let before = world.nodes[at].pods.clone();
     let mut lower: Vec<Arc<PodInfo>> = before.iter().filter(|other| other.priority < pod.priority).cloned().collect();
     if lower.is_empty() {
-        return None;
+        return Err(none());
     }
     for other in &lower {
         world.remove(at, &other.uid);
     }
-    let mut found = None;
-    if decide::fits(pod, world, at, nominated).is_ok() {
+    let mut found = decide::fits(pod, world, at, nominated).map(|()| Vec::new()).map_err(|refusal| refusal.reasons);
+    if let Ok(victims) = &mut found {
         // The most important first are given their place back.
         lower.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.started.cmp(&b.started)));
-        let mut victims = Vec::new();
         for other in lower {
             world.add(at, other.clone());
             if decide::fits(pod, world, at, nominated).is_err() {
@@ -98,8 +96,7 @@ fn victims(pod: &PodInfo, world: &mut World, at: usize, nominated: &[Arc<PodInfo
                 victims.push(other);
             }
         }
-        found = Some(victims).filter(|victims| !victims.is_empty());
     }
     world.put(at, before);
-    found
+    found.and_then(|victims| if victims.is_empty() { Err(none()) } else { Ok(victims) })
 }

@@ -57,6 +57,11 @@ impl Queue {
         self.entries.retain(|uid, _| keep(uid));
     }
 
+    /// Forgets a Pod that has its node.
+    pub(crate) fn remove(&mut self, uid: &str) {
+        self.entries.remove(uid);
+    }
+
     /// The most important Pod to try now, the first of its priority. `eager` takes Pods out of their backoff when no
     /// other is left.
     pub(crate) fn pop(&mut self, now: Timestamp, eager: bool) -> Option<String> {

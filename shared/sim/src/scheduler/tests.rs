@@ -80,7 +80,7 @@ async fn refusals_are_counted_in_the_schedulers_own_words() {
     assert_eq!(
         complaint(&sim, "default", "a"),
         "0/4 nodes are available: 1 Insufficient cpu, 1 Too many pods, 1 node(s) had untolerated taint(s), \
-         1 node(s) were unschedulable. preemption: 0/4 nodes are available: \
+         1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/4 nodes are available: \
          1 No preemption victims found for incoming pod, 3 Preemption is not helpful for scheduling."
     );
 }
@@ -188,6 +188,8 @@ async fn anti_affinity_holds_both_ways() {
     sim.create(third);
     settle(&sim).await;
     assert_eq!(place(&sim, "default", "third"), "n2");
+    let third = sim.get("pods", "default", "third").unwrap();
+    assert_eq!(crate::object::condition(&third, "PodScheduled"), Some("True"), "it does not repel itself");
 }
 
 #[tokio::test(start_paused = true)]
