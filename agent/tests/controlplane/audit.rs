@@ -10,8 +10,8 @@ use serde_json::Value;
 /// The audit log of one control plane.
 pub(crate) struct AuditLog(PathBuf);
 
-/// A place in the log, to count from.
-#[derive(Clone, Copy)]
+/// A place in the log, to count from; by default its start.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Mark(usize);
 
 /// One request. A watch is there from when it starts; anything else once it is answered.

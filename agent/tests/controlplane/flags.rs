@@ -124,6 +124,8 @@ impl Ports {
             format!("--kubeconfig={}", dir.join(User::Kwok.kubeconfig()).display()),
             format!("--config={}", configuration.display()),
             "--manage-all-nodes".to_owned(),
+            // Without it no Lease is renewed, and every node is taken for lost after 50 s.
+            "--node-lease-duration-seconds=40".to_owned(),
             "--cidr=10.244.0.0/16".to_owned(),
             "--node-ip=127.0.0.1".to_owned(),
             format!("--node-port={}", self.kwok),

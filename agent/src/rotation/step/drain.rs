@@ -1,6 +1,6 @@
 //! Which Pods are evicted now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rotate_shared::plan::Notice;
 
@@ -8,57 +8,46 @@ use super::Turn;
 use super::room::Cover;
 use crate::drain::evict::Eviction;
 use crate::rotation::effect::Effect;
-use crate::rotation::observation::Leaving;
+use crate::rotation::observation::{Leaving, Need};
 
 impl Turn<'_> {
-    /// Evicts, group by group, what is covered and what its disruption budget allows.
+    /// Evicts what is covered and what its disruption budget allows, in order. Pods that a budget holds up are skipped over.
     ///
-    /// The next group waits until no replacement of another one is on the way: placeholders are interchangeable to the
-    /// scheduler, and a small Pod would take the room of a big one. Groups that a budget holds up are skipped over.
+    /// Where room is held, the next Pod waits until no replacement is on the way. Placeholders are interchangeable to the
+    /// scheduler, and a small Pod would take the room of a big one. And two replacements that preempt on one node at the
+    /// same time can leave the second without a node until the scheduler looks again, after five minutes: seen on 1.36.3
+    /// (`docs/decisions/002-one-pod-after-another.md`).
     pub(super) fn evict(&mut self, cover: &Cover) {
         self.wait_re_reserving(cover);
         if !cover.exposed.is_empty() {
             return;
         }
-        let mut groups: BTreeMap<usize, Vec<&Leaving>> = BTreeMap::new();
-        for pod in &self.seen.leaving {
-            groups.entry(pod.rank).or_default().push(pod);
+        let on_the_way = |need: &Need| need.pending.as_ref().is_some_and(|pending| !pending.overdue);
+        let one_by_one = self.reserves();
+        if one_by_one && self.seen.needs.iter().any(on_the_way) {
+            return;
         }
-        let on_the_way: BTreeSet<&str> = self
-            .seen
-            .needs
-            .iter()
-            .filter(|need| need.pending.as_ref().is_some_and(|pending| !pending.overdue))
-            .map(|need| &*need.class)
-            .collect();
+        let mut leaving: Vec<&Leaving> = self.seen.leaving.iter().filter(|pod| !pod.terminating).collect();
+        leaving.sort_by_key(|pod| pod.rank);
         let mut allowed: Vec<i32> = self.seen.budgets.iter().map(|budget| budget.allowed).collect();
         let mut shown = BTreeSet::new();
-        for group in groups.into_values() {
-            let classes: BTreeSet<&str> = group.iter().filter_map(|pod| pod.class.as_deref()).collect();
-            if self.reserves() && !on_the_way.is_subset(&classes) {
+        for pod in leaving {
+            if pod.class.is_some() && !cover.covered.contains(&pod.uid) {
+                // Its room is on the way; a smaller Pod that went first might take it.
                 return;
             }
-            let mut evicted = false;
-            let mut uncovered = false;
-            for pod in group.into_iter().filter(|pod| !pod.terminating) {
-                if pod.class.is_some() && !cover.covered.contains(&pod.uid) {
-                    uncovered = true;
-                    continue;
-                }
-                if self.is_held_up(pod, &mut allowed, &mut shown) {
-                    continue;
-                }
-                evicted = true;
-                let grace = self.record.options.grace_period_seconds;
-                self.effects.push(Effect::Evict(Eviction {
-                    namespace: pod.namespace.clone(),
-                    name: pod.name.clone(),
-                    uid: pod.uid.clone(),
-                    grace_period_seconds: (grace >= 0).then_some(grace),
-                    bypass: self.record.options.disable_eviction,
-                }));
+            if self.is_held_up(pod, &mut allowed, &mut shown) {
+                continue;
             }
-            if (evicted || uncovered) && self.reserves() {
+            let grace = self.record.options.grace_period_seconds;
+            self.effects.push(Effect::Evict(Eviction {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                grace_period_seconds: (grace >= 0).then_some(grace),
+                bypass: self.record.options.disable_eviction,
+            }));
+            if one_by_one && pod.class.is_some() {
                 return;
             }
         }

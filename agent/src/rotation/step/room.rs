@@ -1,12 +1,16 @@
 //! Holding room: which needs are covered, which placeholders are missing, which are not needed any more.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use rotate_shared::{Code, names};
 
 use super::{Turn, notice};
+use crate::cache::Resources;
+use crate::drain::order;
 use crate::rotation::effect::{Effect, Reservation};
 use crate::rotation::observation::{Need, Pending, Room, RoomState};
+use crate::rotation::record::RoomClass;
 use crate::surge::matching;
 
 /// For whom room is held.
@@ -67,14 +71,17 @@ impl Turn<'_> {
         let serving = matching::maximum(missing.len(), coming.len(), |need, room| {
             missing[need].coming.contains(&coming[room].uid)
         });
+        let mut nowhere = Vec::new();
         for (need, serving) in missing.iter().zip(serving) {
             match serving {
                 Some(index) => {
                     kept.insert(&coming[index].uid);
                 }
-                None if create => self.reserve(need),
-                None => {}
+                None => nowhere.push(*need),
             }
+        }
+        if create {
+            self.reserve_largest(&nowhere);
         }
         for room in room {
             if room.state != RoomState::Ending && !kept.contains(&*room.uid) {
@@ -85,16 +92,28 @@ impl Turn<'_> {
         cover
     }
 
-    fn reserve(&mut self, need: &Need) {
-        if need.not_before.is_some_and(|time| time > self.now) {
-            return;
+    /// Creates the placeholders of the largest class that lacks any; the next class follows once these exist. The
+    /// scheduler takes Pods of equal priority in the order of their creation: small ones first would be spread over all
+    /// nodes, and leave room for a big one on none.
+    fn reserve_largest(&mut self, needs: &[&Need]) {
+        let due = needs.iter().filter(|need| need.not_before.is_none_or(|time| time <= self.now));
+        let due: Vec<_> = due.filter_map(|need| Some((*need, self.record.class(&need.class)?))).collect();
+        let requests = |class: &RoomClass| Resources::from_amounts(class.requests.iter().map(|(k, v)| (&**k, *v)));
+        let mut largest = Resources::default();
+        for (_, class) in &due {
+            largest.maximum(&requests(class));
         }
-        let Some(class) = self.record.class(&need.class) else { return };
-        self.effects.push(Effect::Reserve(Reservation {
-            name: names::placeholder_name(&self.record.id, &need.uid, need.attempt),
-            pod_uid: need.uid.clone(),
-            class: class.clone(),
-        }));
+        let size = |class: &RoomClass| order::size(&requests(class), &largest);
+        let Some((_, first)) = due.iter().max_by_key(|(_, class)| (size(class), Reverse(&class.id))) else { return };
+        let reservations = due.iter().filter(|(_, class)| class.id == first.id).map(|(need, class)| {
+            Effect::Reserve(Reservation {
+                name: names::placeholder_name(&self.record.id, &need.uid, need.attempt),
+                pod_uid: need.uid.clone(),
+                class: (*class).clone(),
+            })
+        });
+        let reservations: Vec<_> = reservations.collect();
+        self.effects.extend(reservations);
     }
 
     fn release(&mut self, room: &Room) {

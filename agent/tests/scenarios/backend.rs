@@ -1,0 +1,137 @@
+//! The two clusters that a scenario runs on. Everything a scenario does goes through the API; what only one of them
+//! needs stays in here.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use rotate_agent::clock::Clock;
+use rotate_sim::{Settings, Sim};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::harness::ControlPlane;
+use crate::harness::audit::Mark;
+use crate::harness::nodes::READY_AFTER;
+
+/// A cluster.
+pub(crate) enum Backend {
+    /// In process; time stands still while everything waits. The task is [`boot_nodes`].
+    Simulator(Sim, JoinHandle<()>),
+    /// Real components on loopback.
+    ControlPlane(Box<ControlPlane>, Client),
+}
+
+impl Backend {
+    pub(crate) fn simulator() -> Self {
+        let sim = Sim::start(Settings::default());
+        let booting = tokio::spawn(boot_nodes(sim.clone()));
+        Self::Simulator(sim, booting)
+    }
+
+    pub(crate) async fn control_plane() -> Result<Self> {
+        let plane = ControlPlane::start().await?;
+        let client = plane.client().await?;
+        Ok(Self::ControlPlane(Box::new(plane), client))
+    }
+
+    /// A client with all rights.
+    pub(crate) fn client(&self) -> Client {
+        match self {
+            Self::Simulator(sim, _) => Client::new(sim.router(), "default"),
+            Self::ControlPlane(_, client) => client.clone(),
+        }
+    }
+
+    /// A client as the agent makes it for itself. In process there is no HTTP client whose retries could matter.
+    pub(crate) async fn production_client(&self) -> Result<Client> {
+        match self {
+            Self::Simulator(..) => Ok(self.client()),
+            Self::ControlPlane(plane, _) => {
+                let kubeconfig = Kubeconfig::read_from(plane.kubeconfig_path())?;
+                let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+                Ok(rotate_agent::client::production(config)?)
+            }
+        }
+    }
+
+    /// How many evictions of this Pod the API server has been asked for, and was answered.
+    pub(crate) fn evictions_of(&self, name: &str) -> Result<usize> {
+        match self {
+            Self::Simulator(sim, _) => {
+                let path = format!("/pods/{name}/eviction");
+                Ok(sim.requests().iter().filter(|request| request.path.ends_with(&path)).count())
+            }
+            Self::ControlPlane(plane, _) => {
+                let uri = format!("/pods/{name}/eviction");
+                Ok(plane.audit().since(Mark::default())?.iter().filter(|request| request.uri.contains(&uri)).count())
+            }
+        }
+    }
+
+    /// The clock that the agent runs by.
+    pub(crate) fn clock(&self) -> Clock {
+        match self {
+            Self::Simulator(sim, _) => Clock::starting_at(sim.now()),
+            Self::ControlPlane(..) => Clock::system(),
+        }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        if let Self::Simulator(sim, booting) = self {
+            booting.abort();
+            sim.shutdown();
+        }
+    }
+}
+
+/// What kwok and the service account controller do on the control plane: nodes get Ready when their annotation says so, and
+/// every namespace has a service account to run Pods as.
+async fn boot_nodes(sim: Sim) {
+    let mut changes = sim.changes();
+    loop {
+        let now = sim.now();
+        let mut next: Option<Duration> = None;
+        for node in sim.list("nodes").iter().filter(|node| !is_ready(node)) {
+            let wait = ready_at(node).duration_since(now);
+            match Duration::try_from(wait) {
+                Ok(wait) if !wait.is_zero() => next = Some(next.map_or(wait, |next| next.min(wait))),
+                _ => {
+                    let name = node["metadata"]["name"].as_str().unwrap_or_default();
+                    let ready = json!([{ "type": "Ready", "status": "True", "reason": "KubeletReady" }]);
+                    sim.edit("nodes", "", name, |node| node["status"]["conditions"] = ready);
+                }
+            }
+        }
+        for namespace in sim.list("namespaces") {
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+            if sim.get("serviceaccounts", name, "default").is_none() {
+                let account = json!({
+                    "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": name },
+                });
+                drop(sim.try_create(account));
+            }
+        }
+        let changed = changes.changed();
+        match next {
+            Some(wait) => drop(tokio::time::timeout(wait, changed).await),
+            None if changed.await.is_err() => return,
+            None => {}
+        }
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
+fn ready_at(node: &Value) -> Timestamp {
+    let created = node["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
+    let seconds = node["metadata"]["annotations"][READY_AFTER].as_str().and_then(|text| text.parse().ok());
+    created.unwrap_or(Timestamp::UNIX_EPOCH) + SignedDuration::from_secs(seconds.unwrap_or(0))
+}
