@@ -160,8 +160,10 @@ impl Election {
             }
         }
         // Whoever acts under this term hears of its end and lets go first.
-        self.step_down();
-        clock.sleep(LAST_CALLS).await;
+        if self.term.borrow().is_some() {
+            self.step_down();
+            clock.sleep(LAST_CALLS).await;
+        }
         if let Err(error) = self.release().await {
             tracing::warn!(error = %error, "the next leader has to wait");
         }
