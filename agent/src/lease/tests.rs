@@ -142,10 +142,8 @@ async fn of_many_that_start_at_once_exactly_one_leads_at_any_time() {
     for _ in 0..20 {
         for _ in 0..40 {
             clock.sleep(Duration::from_millis(500)).await;
-            let acting = candidates.iter().filter(|(term, _)| {
-                let acts = term.borrow().is_some_and(|term| term.acts_from <= clock.now());
-                acts
-            });
+            let acts = |term: &Term| term.acts_from <= clock.now();
+            let acting = candidates.iter().filter(|(term, _)| term.borrow().as_ref().is_some_and(acts));
             assert!(acting.count() <= 1);
         }
         // The leader dies.

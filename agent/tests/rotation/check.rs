@@ -1,65 +1,13 @@
 //! The invariants, read off what happened.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rotate_shared::names;
-use rotate_sim::{Event, LogEntry};
 use serde_json::Value;
 
 use crate::world::World;
 
-/// Invariant 1: at each eviction, room is held for the Pod and for every Pod evicted and not yet landed. Counts room by
-/// Pods: right where all of them are of one size.
-pub(crate) fn every_eviction_was_covered(log: &[LogEntry], candidate: &str) {
-    let mut held: BTreeSet<&str> = BTreeSet::new();
-    let mut placeholders: BTreeSet<&str> = BTreeSet::new();
-    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut evicted = 0;
-    let mut landed = 0;
-    let mut promised: BTreeSet<&str> = BTreeSet::new();
-    let mut moved_owners: BTreeSet<&str> = BTreeSet::new();
-    let mut young: BTreeSet<&str> = BTreeSet::new();
-    for LogEntry { at, event } in log {
-        match event {
-            Event::PodCreated { namespace, uid, owner, .. } => {
-                if namespace == names::ROOM_NAMESPACE {
-                    placeholders.insert(uid);
-                }
-                if let Some(owner) = owner {
-                    owners.insert(uid, owner);
-                    if moved_owners.contains(&**owner) {
-                        young.insert(uid);
-                    }
-                }
-            }
-            Event::PodRunning { uid } if placeholders.contains(&**uid) => {
-                held.insert(uid);
-            }
-            Event::PodTerminating { uid } | Event::PodDeleted { uid } => {
-                held.remove(&**uid);
-                promised.remove(&**uid);
-            }
-            Event::PodNominated { uid, .. } if young.contains(&**uid) => {
-                promised.insert(uid);
-            }
-            Event::PodBound { uid, node } if young.contains(&**uid) && node != candidate => {
-                promised.remove(&**uid);
-                landed += 1;
-            }
-            Event::PodEvicted { uid } => {
-                evicted += 1;
-                moved_owners.extend(owners.get(&**uid));
-                let room = held.len() + promised.len() + landed;
-                assert!(
-                    room >= evicted,
-                    "at {at} eviction {evicted} had no room: {} held, {} promised, {landed} landed",
-                    held.len(),
-                    promised.len()
-                );
-            }
-            _ => {}
-        }
-    }
+/// Invariant 1: at each eviction, room is held for the Pod and for every Pod evicted and not yet landed.
+pub(crate) fn every_eviction_was_covered(world: &World) {
+    assert_eq!(world.guard.violations(), Vec::<String>::new());
 }
 
 /// Invariant 3: nothing of ours is left.

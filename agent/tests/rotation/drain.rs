@@ -28,7 +28,7 @@ async fn a_node_is_emptied_into_room_that_was_held() {
     assert_eq!(ended.moved.len(), 3);
     assert!(ended.warnings.is_empty(), "{:?}", ended.warnings);
     assert!(!world.nodes_of("shop").contains(&"a".to_owned()));
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
     assert_eq!(check::evictions(&world), (3, 3));
     assert!(check::record_writes(&world, &id) <= 10, "{}", check::record_writes(&world, &id));
@@ -71,7 +71,7 @@ async fn a_deleted_node_is_gone_and_its_machine_is_warned_of() {
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!(world.sim.get("nodes", "", "a"), None);
     assert!(ended.warnings.iter().any(|warning| warning.code == Code::MachineRunsOn));
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &[]);
 }
 
@@ -86,7 +86,7 @@ async fn room_on_a_node_that_joins_late_is_waited_for() {
     world.until(&id, |rotation| rotation.waiting.iter().any(|wait| wait.code == Code::Reserving)).await;
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!(ended.progress.landed, 3);
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
     let figures = rotate_sim::figures(&world.sim.log(), ended.created_at, &Default::default());
     assert_eq!((figures.moved, figures.lacked_room), (3, 0));
@@ -119,7 +119,7 @@ async fn a_stateful_sets_pods_come_back_under_their_names() {
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!(ended.moved, ["shop/db-0", "shop/db-1"]);
     assert_eq!(ended.progress.landed, 2);
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 

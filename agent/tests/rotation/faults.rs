@@ -32,7 +32,7 @@ async fn failing_and_lost_answers_change_nothing_but_the_time_it_takes() {
     let id = world.rotate("a", options()).await;
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!((ended.progress.evicted, ended.progress.landed), (3, 3));
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 
@@ -74,7 +74,7 @@ async fn broken_watches_and_a_compacted_history_are_survived() {
         world.pass(300).await;
     }
     world.until_phase(&id, Phase::Succeeded).await;
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 
@@ -87,7 +87,7 @@ async fn an_api_server_that_is_away_for_a_minute_is_waited_for() {
     world.pass(60_000).await;
     world.sim.faults().refuse(false);
     world.until_phase(&id, Phase::Succeeded).await;
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 
@@ -126,7 +126,7 @@ async fn an_agent_killed_at_any_moment_ends_in_the_same_place() {
         world.start_agent();
         let ended = world.until_phase(&id, Phase::Succeeded).await;
         assert_eq!((ended.progress.evicted, ended.progress.landed), (3, 3), "killed after {milliseconds} ms");
-        check::every_eviction_was_covered(&world.sim.log(), "a");
+        check::every_eviction_was_covered(&world);
         check::nothing_is_left(&world, &["a"]);
         assert_eq!(check::evictions(&world).1, 3);
     }
@@ -149,7 +149,7 @@ async fn a_cancel_at_any_moment_ends_clean() {
             Phase::Cancelled | Phase::RolledBack => &[],
             _ => panic!("cancelled after {milliseconds} ms: {ended:#?}"),
         };
-        check::every_eviction_was_covered(&world.sim.log(), "a");
+        check::every_eviction_was_covered(&world);
         check::nothing_is_left(&world, cordoned);
         assert_eq!(ended.moved.len(), check::evictions(&world).1, "what moved is listed");
         world.pass(10_000).await;

@@ -1,8 +1,12 @@
 //! Whole rotations by the agent on the simulated cluster, in process and under a paused clock.
 
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
 mod check;
+mod guard;
 mod world;
 
+mod chaos;
 mod drain;
 mod faults;
 mod pressure;

@@ -33,7 +33,7 @@ async fn a_budget_is_watched_and_not_polled() {
     world.until_phase(&id, Phase::Succeeded).await;
     let (asked, accepted) = check::evictions(&world);
     assert_eq!((asked, accepted), (3, 3), "each Pod is asked for once");
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 
@@ -49,7 +49,7 @@ async fn a_budget_that_opens_lets_the_drain_go_on() {
     world.sim.edit("poddisruptionbudgets", "shop", "web", |budget| budget["spec"]["maxUnavailable"] = json!(3));
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!(ended.progress.landed, 3);
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +65,7 @@ async fn foreign_pods_that_take_room_between_two_evictions_stop_the_drain_until_
     world.node("c", "4");
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!(ended.progress.landed, 3);
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 
@@ -83,7 +83,7 @@ async fn a_placeholder_preempted_before_the_drain_is_reserved_anew() {
     assert_eq!(check::evictions(&world), (0, 0));
     world.node("c", "4");
     world.until_phase(&id, Phase::Succeeded).await;
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
 }
 
@@ -105,7 +105,7 @@ async fn a_pod_bound_just_after_the_cordon_is_moved_too() {
     assert!(late > cordoned, "the test is about a Pod bound after the cordon");
     assert!(ended.moved.iter().filter(|pod| pod.starts_with("shop/late")).count() > 0, "{:?}", ended.moved);
     assert!(!world.nodes_of("shop").contains(&"a".to_owned()));
-    check::every_eviction_was_covered(&log, "a");
+    check::every_eviction_was_covered(&world);
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,7 +173,7 @@ async fn a_pause_holds_the_drain_and_a_resume_lets_it_go_on() {
     assert!(paused.paused && paused.progress.evicted == 1, "{paused:?}");
     world.ask(&id, Wish::Resume).await;
     world.until_phase(&id, Phase::Succeeded).await;
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
 }
 
 #[tokio::test(start_paused = true)]

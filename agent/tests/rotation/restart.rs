@@ -19,7 +19,7 @@ async fn killed_in(phase: Phase) {
 
     let ended = world.until_phase(&id, Phase::Succeeded).await;
     assert_eq!((ended.progress.to_move, ended.progress.evicted, ended.progress.landed), (3, 3, 3));
-    check::every_eviction_was_covered(&world.sim.log(), "a");
+    check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
     assert_eq!(check::evictions(&world).1, 3);
 }

@@ -14,10 +14,13 @@ use rotate_shared::{Options, Phase, Rotation, names};
 use rotate_sim::{NodeSpec, Settings, Sim, objects};
 use serde_json::{Value, json};
 
+use crate::guard::Guard;
+
 /// One cluster and the agent of the moment.
 pub(crate) struct World {
     pub(crate) sim: Sim,
     pub(crate) store: Store,
+    pub(crate) guard: Guard,
     clock: Clock,
     agent: Option<Agent>,
 }
@@ -37,10 +40,10 @@ impl World {
         for namespace in [names::NAMESPACE, names::ROOM_NAMESPACE, "shop"] {
             sim.create(objects::namespace(namespace, &json!({})));
         }
-        sim.create(objects::priority_class(names::PRIORITY_CLASS, names::PLACEHOLDER_PRIORITY.into(), false));
+        sim.create(objects::priority_class(names::PRIORITY_CLASS, names::PLACEHOLDER_PRIORITY, false));
         let clock = Clock::starting_at(epoch);
         let store = Store::new(client(&sim), names::NAMESPACE, clock);
-        let mut world = Self { sim, store, clock, agent: None };
+        let mut world = Self { sim, store, guard: Guard::default(), clock, agent: None };
         world.start_agent();
         world
     }
@@ -55,7 +58,8 @@ impl World {
     }
 
     pub(crate) fn start_agent(&mut self) {
-        self.agent = Some(Agent::start(Config::default(), client(&self.sim), self.clock));
+        let client = Client::new(self.guard.watch(&self.sim), "default");
+        self.agent = Some(Agent::start(Config::default(), client, self.clock));
     }
 
     pub(crate) async fn rotate(&self, node: &str, options: Options) -> String {
