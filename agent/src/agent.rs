@@ -31,6 +31,9 @@ const ELECTION: &str = "the election";
 pub struct Config {
     /// How this process appears in the Lease; no other may have the same. Default [`lease::identity`].
     pub identity: Option<String>,
+    /// Whether it may act. Without, it never stands for election: it shows what the records say and takes in wishes, for
+    /// whoever leads. Default true.
+    pub acts: bool,
     /// Namespace of the records and the Lease. Default [`names::NAMESPACE`].
     pub namespace: String,
     /// Image that placeholders pause in. Default [`Config::PAUSE_IMAGE`].
@@ -54,6 +57,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             identity: None,
+            acts: true,
             namespace: names::NAMESPACE.to_owned(),
             placeholder_image: Self::PAUSE_IMAGE.to_owned(),
             max_concurrent: Self::MAX_CONCURRENT,
@@ -142,8 +146,13 @@ impl Agent {
             "the watch of the records"
         });
         let resigned = resign.clone().cancelled_owned();
+        let acts = config.acts;
         tasks.spawn(async move {
-            election.run(resigned).await;
+            if acts {
+                election.run(resigned).await;
+            } else {
+                resigned.await;
+            }
             ELECTION
         });
         let engine = tasks.spawn(async move {

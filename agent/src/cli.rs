@@ -87,6 +87,7 @@ impl Run {
             return Err(UsageError::OpenToOthers(self.control_addr));
         }
         Ok(Config {
+            acts: true,
             identity: None,
             namespace: self.namespace.clone(),
             placeholder_image: self.placeholder_image.clone(),

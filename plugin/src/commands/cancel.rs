@@ -3,15 +3,16 @@
 use rotate_shared::{CancelRequest, Phase, Rotation, exit};
 
 use super::session::Session;
-use super::{Ended, status};
+use super::{Ended, follow, status};
 use crate::args::RotationRef;
 use crate::cli::CancelArgs;
+use crate::connect::embedded::Role;
 use crate::output::Format;
 
 pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     let printing = args.output.resolve()?;
     let reference = RotationRef::parse(&args.id)?;
-    let connected = session.connect(false).await?;
+    let connected = session.connect(Role::End).await?;
     let mut rotations = connected.agent.find(&reference).await?;
     // Of a batch, what is over needs no end; of one rotation, the agent says that it is over.
     if matches!(reference, RotationRef::Batch(_)) {
@@ -20,6 +21,11 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     let mut cancelled = Vec::new();
     for rotation in &rotations {
         cancelled.push(connected.agent.cancel(&rotation.id, CancelRequest { uncordon: args.uncordon }).await?);
+    }
+    if connected.embedded {
+        // Nobody else may be there to carry it out once this command is gone.
+        let followed = follow::until_over(session, &connected, cancelled, None, |_| Ok(())).await?;
+        cancelled = followed.rotations().to_vec();
     }
     if printing.format != Format::Table {
         let single = !matches!(reference, RotationRef::Batch(_));

@@ -5,11 +5,12 @@ use rotate_shared::exit;
 use super::Ended;
 use super::session::Session;
 use crate::cli::FleetArgs;
+use crate::connect::embedded::Role;
 use crate::output::{Format, fleet as text, format};
 
 pub(super) async fn run(session: &Session, args: &FleetArgs) -> Ended {
     let printing = args.output.resolve()?;
-    let connected = session.connect(false).await?;
+    let connected = session.connect(Role::Look).await?;
     let list = connected.agent.nodes(args.select.selector.as_deref()).await?;
     if list.items.is_empty() && !matches!(printing.format, Format::Json | Format::Yaml) {
         session.console.note("No nodes found");

@@ -6,6 +6,7 @@ use super::session::Session;
 use super::{Ended, status};
 use crate::args::RotationRef;
 use crate::cli::IdArgs;
+use crate::connect::embedded::Role;
 use crate::output::Format;
 
 /// Which of the two.
@@ -20,7 +21,7 @@ pub(super) enum Hold {
 pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
     let printing = args.output.resolve()?;
     let reference = RotationRef::parse(&args.id)?;
-    let connected = session.connect(false).await?;
+    let connected = session.connect(Role::Look).await?;
     let mut rotations = connected.agent.find(&reference).await?;
     if matches!(reference, RotationRef::Batch(_)) {
         rotations.retain(|rotation| !rotation.phase.is_terminal());
@@ -40,6 +41,12 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
     for rotation in &held {
         let done = if hold == Hold::Pause { "paused" } else { "resumed" };
         session.console.data(&format!("rotation/{} {done}\n", rotation.id))?;
+        if connected.embedded && hold == Hold::Resume {
+            session.console.note(&format!(
+                "It goes on where an agent holds the Lease; without one: kubectl rotate node {} --embedded",
+                rotation.node
+            ));
+        }
     }
     Ok(exit::DONE)
 }

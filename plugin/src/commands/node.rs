@@ -9,6 +9,7 @@ use super::{Ended, plan, status};
 use crate::args;
 use crate::args::{Printing, Target};
 use crate::cli::NodeArgs;
+use crate::connect::embedded::Role;
 use crate::failure::Failure;
 use crate::output::plan as text;
 use crate::output::{Format, rotation};
@@ -30,7 +31,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
             "--embedded with --wait=false would end the agent at once: nothing would happen".to_owned(),
         ));
     }
-    let connected = session.connect(args.yes).await?;
+    let connected = session.connect(Role::Act { consent: args.yes }).await?;
     if let Some(embedded) = session.embedded()
         && let Some(rotations) = embedded.resume(session, &args.target).await?
     {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use rotate_agent::clock::Clock;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
-use crate::connect::embedded::Embedded;
+use crate::connect::embedded::{Embedded, Role};
 use crate::connect::url::Url;
 use crate::connect::{Agent, TransportError};
 use crate::failure::Failure;
@@ -71,12 +71,12 @@ impl Session {
     /// # Errors
     ///
     /// There is none: says how to get to one.
-    pub(crate) async fn connect(&self, consent: bool) -> Result<Connected, Failure> {
+    pub(crate) async fn connect(&self, role: Role) -> Result<Connected, Failure> {
         if let Some(agent) = self.remote_agent().await? {
             return Ok(Connected { agent, embedded: false });
         }
         if self.agent.embedded {
-            let embedded = Embedded::start(self, consent).await?;
+            let embedded = Embedded::start(self, role).await?;
             let agent = embedded.agent();
             // A command connects once.
             let _ = self.embedded.set(embedded);

@@ -8,13 +8,14 @@ use super::follow::{self, Followed};
 use super::session::Session;
 use crate::args::{Printing, RotationRef};
 use crate::cli::StatusArgs;
+use crate::connect::embedded::Role;
 use crate::failure::Failure;
 use crate::output::{Console, Format, format, rotation as text};
 
 pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
     let printing = args.output.resolve()?;
     let reference = args.id.as_deref().map(RotationRef::parse).transpose()?;
-    let connected = session.connect(false).await?;
+    let connected = session.connect(Role::Look).await?;
     let rotations = match &reference {
         Some(reference) => connected.agent.find(reference).await?,
         None if args.watch => {

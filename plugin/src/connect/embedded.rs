@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
-use rotate_agent::bootstrap::{self, BootstrapError};
+use rotate_agent::bootstrap::{self, BootstrapError, Object};
 use rotate_agent::{Agent as Engine, AgentError, Config};
 use rotate_shared::{CancelRequest, Phase, Rotation};
 
@@ -21,6 +21,20 @@ const ELECTION: Duration = Duration::from_millis(500);
 /// How often: an API server that answers at all has answered by then.
 const ELECTIONS: u32 = 20;
 
+/// What an embedded agent is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// To rotate: it takes the Lease.
+    Act {
+        /// Whether creating what is missing was agreed to on the command line.
+        consent: bool,
+    },
+    /// To end a rotation: it takes the Lease where it is free; otherwise its holder ends the rotation.
+    End,
+    /// To show and to take in wishes: it changes nothing but records.
+    Look,
+}
+
 /// An agent that lives as long as this value.
 #[derive(Debug)]
 pub(crate) struct Embedded {
@@ -34,15 +48,25 @@ impl Embedded {
     /// # Errors
     ///
     /// The cluster cannot be reached, consent is not given, or another agent holds the Lease.
-    pub(crate) async fn start(session: &Session, consent: bool) -> Result<Self, Failure> {
+    pub(crate) async fn start(session: &Session, role: Role) -> Result<Self, Failure> {
         let config = cluster::config(&session.connection).await?;
         let server = config.cluster_url.to_string();
         let client = rotate_agent::client::production(config)
             .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
-        prepare(session, &client, &server, consent).await?;
-        let engine = Engine::start(Config::default(), client, session.clock);
+        let missing = bootstrap::missing(&client).await.map_err(|error| refused(error, &server))?;
+        if let Role::Act { consent } = role {
+            create(session, &client, &server, &missing, consent).await?;
+        }
+        // Without a namespace for it there is no Lease to take, and no rotation to end.
+        let acts = role != Role::Look && (missing.is_empty() || role != Role::End);
+        let engine = Engine::start(Config { acts, ..Config::default() }, client, session.clock);
+        if acts {
+            match leads(&engine).await {
+                Err(Failure::Blocked(_)) if role == Role::End => {}
+                led => led?,
+            }
+        }
         let agent = Agent::new(InProcess::new(engine.router()));
-        leads(&engine).await?;
         let console = session.console;
         agent.until_ready(session.clock, |why| console.note(&format!("Waiting for the agent: {why}"))).await?;
         Ok(Self { agent, engine })
@@ -177,20 +201,25 @@ async fn leads(engine: &Engine) -> Result<(), Failure> {
 }
 
 /// Creates what the agent needs and the cluster does not have, after asking.
-async fn prepare(session: &Session, client: &Client, server: &str, consent: bool) -> Result<(), Failure> {
-    let missing = bootstrap::missing(client).await.map_err(|error| refused(error, server))?;
+async fn create(
+    session: &Session,
+    client: &Client,
+    server: &str,
+    missing: &[Object],
+    consent: bool,
+) -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
     let console = &session.console;
     console.note(&format!("The agent needs these objects, which the cluster at {server} does not have:"));
-    for object in &missing {
+    for object in missing {
         console.note(&format!("  {object}"));
     }
     if !consent && !console.confirm("Create them?")? {
         return Err(Failure::Usage("not confirmed; nothing was touched".to_owned()));
     }
-    bootstrap::create(client, &missing).await.map_err(|error| refused(error, server))
+    bootstrap::create(client, missing).await.map_err(|error| refused(error, server))
 }
 
 fn refused(error: BootstrapError, server: &str) -> Failure {

@@ -182,31 +182,36 @@ fn why(reason: PodReason) -> &'static str {
     }
 }
 
-/// Class by class: how much, under which constraints, and where it would come from.
+/// Class by class: how much, where it would come from, and under which constraints.
 fn room(plan: &Plan) -> String {
     if plan.classes.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&["CLASS", "PODS", "EACH", "WHERE FROM", "CONSTRAINTS"]);
+    let mut text = format!("\nROOM to be reserved: {} in all\n", amounts(&plan.totals.reserved));
     for class in &plan.classes {
-        let constraints = if class.constraints.is_empty() { "-".to_owned() } else { class.constraints.join("; ") };
-        table.row([class.id.clone(), class.pods.to_string(), amounts(&class.requests), origins(class), constraints]);
+        let pods = usize::try_from(class.pods).unwrap_or(usize::MAX);
+        text.push_str(&format!("  class {}: {}, {} each\n", class.id, plural(pods, "Pod"), amounts(&class.requests)));
+        for origin in origins(class) {
+            text.push_str(&format!("      {}\n", escape::line(&origin)));
+        }
+        for constraint in &class.constraints {
+            text.push_str(&format!("      constraint: {}\n", escape::line(constraint)));
+        }
     }
-    format!("\nROOM to be reserved: {} in all\n{}", amounts(&plan.totals.reserved), table.render(true, "  "))
+    text
 }
 
-fn origins(class: &Class) -> String {
-    let parts: Vec<_> = class
+fn origins(class: &Class) -> Vec<String> {
+    class
         .room
         .iter()
         .map(|room| match (&room.node, &room.new_node) {
             (Some(node), _) => format!("{} on node/{node}", room.count),
             (None, Some(kind)) if kind.is_empty() => format!("{} on a new node", room.count),
-            (None, Some(kind)) => format!("{} on a new node: {kind}", room.count),
+            (None, Some(kind)) => format!("{} on a new node {kind}", room.count),
             (None, None) => format!("{} nowhere", room.count),
         })
-        .collect();
-    if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
+        .collect()
 }
 
 fn notices(text: &mut String, heading: &str, notices: &[Notice]) {

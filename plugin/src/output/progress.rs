@@ -10,6 +10,9 @@ use rotate_shared::Rotation;
 use super::console::Console;
 use super::{age, escape, rotation};
 
+/// More waits than these would push each other off the screen.
+const SHOWN_WAITS: usize = 4;
+
 /// What was last said of each rotation.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -66,7 +69,7 @@ impl Progress {
     fn redraw(&mut self, rotation: &Rotation, now: Timestamp) {
         let Some(live) = &mut self.live else { return };
         let bar = live.bars.entry(rotation.id.clone()).or_insert_with(|| {
-            let style = ProgressStyle::with_template("{spinner:.cyan} {wide_msg}");
+            let style = ProgressStyle::with_template("{spinner:.cyan} {msg}");
             let style = style.expect("the template is well formed");
             let bar = live.lines.add(ProgressBar::new_spinner().with_style(style));
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -78,18 +81,22 @@ impl Progress {
             live.lines.suspend(|| self.console.note(&text));
             return;
         }
-        let mut message = format!(
+        let mut message = escape::line(&format!(
             "node/{} {}, {} ({})",
             rotation.node,
             rotation::phase(rotation).to_lowercase(),
             rotation::progress(rotation),
             age::since(rotation.created_at, now)
-        );
-        for waiting in &rotation.waiting {
-            message.push_str(" · ");
-            message.push_str(&rotation::wait(waiting, now));
+        ));
+        for waiting in rotation.waiting.iter().take(SHOWN_WAITS) {
+            message.push_str("\n    ");
+            message.push_str(&escape::line(&rotation::wait(waiting, now)));
         }
-        bar.set_message(escape::line(&message));
+        let more = rotation.waiting.len().saturating_sub(SHOWN_WAITS);
+        if more > 0 {
+            message.push_str(&format!("\n    and {more} more: kubectl rotate status {}", rotation.id));
+        }
+        bar.set_message(message);
     }
 }
 

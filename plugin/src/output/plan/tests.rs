@@ -74,8 +74,9 @@ PODS
   and 2 Pods left alone: of a DaemonSet
 
 ROOM to be reserved: cpu 500m, memory 1Gi in all
-  CLASS   PODS   EACH                   WHERE FROM           CONSTRAINTS
-  a       1      cpu 500m, memory 1Gi   1 on node/worker-2   zone in b
+  class a: 1 Pod, cpu 500m, memory 1Gi each
+      1 on node/worker-2
+      constraint: zone in b
 
 node/worker-1 can be rotated: 1 Pod to move, room for 1 is reserved first (cpu 500m, memory 1Gi); about 2m10s.
 "
