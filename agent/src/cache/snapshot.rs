@@ -88,7 +88,8 @@ pub enum SnapshotError {
 }
 
 impl Snapshot {
-    /// The most that is read: some 30,000 Pods as `kubectl` writes them.
+    /// The most that is read. Pods of two containers, as `kubectl` writes them: 17,000 as JSON, 40,000 as YAML. Memory is
+    /// the text and some 15 MB (measured at 24,000 Pods); 240 MB of JSON take 0.8 s, 150 MB of YAML 11 s on two busy cores.
     pub const LIMIT: u64 = 256 << 20;
 
     /// Reads saved objects from a file or a pipe.
