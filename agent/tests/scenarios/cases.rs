@@ -2,6 +2,7 @@
 
 mod crash;
 mod drain;
+mod likeness;
 mod refusals;
 mod surge;
 
@@ -31,5 +32,5 @@ use cases;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Case> {
-    [surge::cases(), drain::cases(), refusals::cases(), crash::cases()].concat()
+    [surge::cases(), drain::cases(), refusals::cases(), crash::cases(), likeness::cases()].concat()
 }
