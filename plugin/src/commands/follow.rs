@@ -80,10 +80,11 @@ pub(super) async fn until_over(
             biased;
             () = &mut interrupted => {
                 progress.finish();
-                if let Some(embedded) = session.embedded() {
-                    embedded.leave(session, &states(&known)).await?;
-                }
-                break Followed::Interrupted(states(&known));
+                let left = match session.embedded() {
+                    Some(embedded) => embedded.leave(session, states(&known)).await,
+                    None => states(&known),
+                };
+                break Followed::Interrupted(left);
             }
             news = news.recv() => {
                 let Some(news) = news else { break Followed::Over(states(&known)) };
@@ -233,28 +234,33 @@ fn is_blocker(code: Code) -> bool {
 }
 
 /// After an interruption or a timeout: what goes on without us, and the next command to type.
-pub(super) fn say_how_to_go_on(session: &Session, connected: &Connected, followed: &Followed, again: &str) {
-    let live: Vec<&Rotation> = followed.rotations().iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
-    let reference = match live.as_slice() {
-        [] => return,
-        [rotation] => rotation.id.clone(),
-        [rotation, ..] => rotation.batch.as_ref().map_or_else(String::new, |batch| format!("batch/{batch}")),
-    };
-    let console = &session.console;
+pub(super) fn say_how_to_go_on(session: &Session, connected: &Connected, followed: &Followed) {
     let after = match followed {
         Followed::Over(_) => return,
         Followed::TimedOut(_) => "The time to wait is over",
         Followed::Interrupted(_) => "Interrupted",
     };
+    let live: Vec<&Rotation> = followed.rotations().iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
+    let reference = match live.as_slice() {
+        [] => return,
+        [rotation] => format!(" {}", rotation.id),
+        [rotation, ..] => rotation.batch.as_ref().map_or_else(String::new, |batch| format!(" batch/{batch}")),
+    };
+    let console = &session.console;
+    let flags = session.flags_again();
     if connected.embedded {
-        console.note(&format!("{after}. Nothing runs while this command is away; it goes on with: {again}"));
+        let nodes: Vec<&str> = live.iter().map(|rotation| rotation.node.as_str()).collect();
+        console.note(&format!(
+            "{after}. Nothing runs while this command is away. Go on with: kubectl rotate node {}{flags}",
+            nodes.join(" ")
+        ));
         return;
     }
-    let url = session.agent.agent_url.as_ref().map(|url| format!(" --agent-url {url}")).unwrap_or_default();
-    console.note(&format!(
-        "{after}; the rotation goes on in the agent. Follow it with: kubectl rotate status {reference} -w{url}"
-    ));
-    console.note(&format!("End it with: kubectl rotate cancel {reference}{url}"));
+    console
+        .note(&format!("{after}; it goes on in the agent. Follow it with: kubectl rotate status{reference} -w{flags}"));
+    if !reference.is_empty() {
+        console.note(&format!("End it with: kubectl rotate cancel{reference}{flags}"));
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::follow::{self, Followed};
 use super::session::{Connected, Session};
 use super::{Ended, plan, status};
 use crate::args;
-use crate::args::{Printing, Target};
+use crate::args::Printing;
 use crate::cli::NodeArgs;
 use crate::connect::embedded::Role;
 use crate::failure::Failure;
@@ -117,11 +117,6 @@ async fn wait(
         }
         printing => status::print(console, rotations, args.target.is_single(), printing, session.clock.now())?,
     }
-    follow::say_how_to_go_on(session, connected, &followed, &again(&args.target));
+    follow::say_how_to_go_on(session, connected, &followed);
     Ok(code)
-}
-
-/// The command that takes a paused embedded rotation up again.
-fn again(target: &Target) -> String {
-    format!("kubectl rotate node {target} --embedded")
 }

@@ -102,8 +102,53 @@ impl Session {
         }
     }
 
+    /// The flags that lead to the same agent again, for a command to type next. Secrets are left out.
+    pub(crate) fn flags_again(&self) -> String {
+        let connection = &self.connection;
+        let kubeconfig = connection.kubeconfig.as_ref().map(|path| path.display().to_string());
+        let given = [
+            ("--agent-url", self.agent.agent_url.clone()),
+            ("--kubeconfig", kubeconfig),
+            ("--context", connection.context.clone()),
+            ("--cluster", connection.cluster.clone()),
+            ("--user", connection.user.clone()),
+            ("--server", connection.server.clone()),
+            ("--as", connection.impersonate.clone()),
+        ];
+        let mut flags = if self.agent.embedded { " --embedded".to_owned() } else { String::new() };
+        for (flag, value) in given {
+            if let Some(value) = value {
+                flags.push_str(&format!(" {flag} {}", quoted(&value)));
+            }
+        }
+        flags
+    }
+
     fn port_forward(&self) -> String {
         let port = rotate_shared::names::CONTROL_ADDR.rsplit(':').next().unwrap_or_default();
         format!("kubectl -n {} port-forward deploy/{} {port}", self.agent.agent_namespace, rotate_shared::names::AGENT)
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_only_where_a_shell_would_mind() {
+        assert_eq!(quoted("http://127.0.0.1:8470"), "http://127.0.0.1:8470");
+        assert_eq!(quoted("my context"), "'my context'");
+        assert_eq!(quoted("a'b"), r"'a'\''b'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
     if matches!(printing.format, Format::Table | Format::Wide | Format::Name) {
         print(&console, followed.rotations(), single, printing, session.clock.now())?;
     }
-    follow::say_how_to_go_on(session, &connected, &followed, "");
+    follow::say_how_to_go_on(session, &connected, &followed);
     Ok(match &followed {
         Followed::Over(rotations) => follow::exit_code(rotations),
         Followed::TimedOut(_) => exit::TIMED_OUT,

@@ -112,17 +112,18 @@ impl Embedded {
     }
 
     /// The first Ctrl-C: pauses, and as long as nothing was evicted offers to put everything back. A second Ctrl-C ends
-    /// it at once.
-    ///
-    /// # Errors
-    ///
-    /// None that would keep the command from ending.
-    pub(crate) async fn leave(&self, session: &Session, states: &[Rotation]) -> Result<(), Failure> {
+    /// it at once. Gives the states in which it leaves them.
+    pub(crate) async fn leave(&self, session: &Session, mut states: Vec<Rotation>) -> Vec<Rotation> {
         tokio::select! {
-            () = self.hold(session, states) => {}
-            _ = tokio::signal::ctrl_c() => {}
+            () = self.hold(session, &states) => {}
+            _ = tokio::signal::ctrl_c() => return states,
         }
-        Ok(())
+        for state in &mut states {
+            if let Ok(now) = self.agent.rotation(&state.id).await {
+                *state = now;
+            }
+        }
+        states
     }
 
     async fn hold(&self, session: &Session, states: &[Rotation]) {

@@ -63,6 +63,8 @@ impl Progress {
             for bar in live.bars.values() {
                 bar.finish_and_clear();
             }
+            // The terminal may be full or gone; then there is nothing to take away.
+            let _ = live.lines.clear();
         }
     }
 

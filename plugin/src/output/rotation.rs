@@ -15,7 +15,7 @@ pub(crate) fn table(rotations: &[Rotation], now: Timestamp, wide: bool, headers:
     if wide {
         columns.extend(["BATCH", "PROVIDER", "REQUESTED-BY", "REASON"]);
     }
-    columns.push("WAITING FOR");
+    columns.push("MESSAGE");
     let mut table = Table::new(&columns);
     for rotation in rotations {
         let mut row = vec![

@@ -181,3 +181,11 @@ fn help_is_an_answer_and_no_mistake() {
         assert!(stdout.contains("Usage: kubectl rotate"), "{line:?}: {stdout}");
     }
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = crate::support::started(&["--help"]);
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}

@@ -134,6 +134,11 @@ impl Cluster {
         rotate(&[line, &["--embedded", "--server", &self.server]].concat())
     }
 
+    /// Waits until this holds.
+    pub(crate) fn until(&self, done: impl FnMut(&Sim) -> bool) {
+        self.runtime.block_on(self.sim.until(done));
+    }
+
     /// Whether a node is cordoned.
     pub(crate) fn is_cordoned(&self, node: &str) -> bool {
         self.sim.get("nodes", "", node).is_some_and(|node| node["spec"]["unschedulable"] == true)

@@ -1,9 +1,10 @@
 //! The agent inside the command.
 
-use rotate_sim::{Access, Identity, Rule};
+use rotate_sim::{Access, Identity, NodeSpec, Rule, Sim};
 use serde_json::json;
 
 use crate::cluster::Cluster;
+use crate::support::{interrupted, started};
 
 #[test]
 fn a_node_is_rotated_without_an_agent_in_the_cluster() {
@@ -52,4 +53,54 @@ fn another_holder_of_the_lease_is_named() {
     assert_eq!(run.code, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("rotate-agent-abc"), "{}", run.stderr);
     assert!(!cluster.is_cordoned("w1"));
+}
+
+/// Whether the placeholders of a rotation are there.
+fn is_surging(sim: &Sim) -> bool {
+    sim.list("pods").iter().any(|pod| pod["metadata"]["namespace"] == "kubectl-rotate-room")
+}
+
+#[test]
+fn ctrl_c_pauses_and_the_same_command_goes_on() {
+    let cluster = Cluster::with_room(false);
+    let line = ["node", "w1", "--yes", "--embedded", "--server", &cluster.server];
+    let first = started(&line);
+    cluster.until(is_surging);
+    let first = interrupted(first);
+    assert_eq!(first.code, Some(130), "{}", first.stderr);
+    assert!(
+        first.stderr.contains(&format!("kubectl rotate node w1 --embedded --server {}\n", cluster.server)),
+        "{}",
+        first.stderr
+    );
+    assert!(first.stderr.contains("Nothing runs while this command is away"), "{}", first.stderr);
+    let status = cluster.embedded(&["status", "node/w1"]);
+    assert!(status.stdout.contains("Phase:       Surging, paused\n"), "{}", status.stdout);
+    cluster.sim.add_node(NodeSpec::new("w4"));
+    let second = cluster.embedded(&["node", "w1", "--yes"]);
+    assert_eq!((second.code, second.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", second.stderr);
+    assert!(second.stderr.contains("Going on with rotation/"), "{}", second.stderr);
+}
+
+#[test]
+fn what_was_left_behind_can_be_put_back() {
+    let cluster = Cluster::with_room(false);
+    let first = started(&["node", "w1", "--yes", "--embedded", "--server", &cluster.server]);
+    cluster.until(is_surging);
+    assert_eq!(interrupted(first).code, Some(130));
+    assert!(cluster.is_cordoned("w1"));
+    let cancelled = cluster.embedded(&["cancel", "node/w1"]);
+    assert_eq!(cancelled.code, Some(0), "{}", cancelled.stderr);
+    assert!(!cluster.is_cordoned("w1"));
+    assert!(!is_surging(&cluster.sim));
+}
+
+#[test]
+fn looking_takes_no_lease_and_creates_nothing() {
+    let cluster = Cluster::with_room(true);
+    let run = cluster.embedded(&["status"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), "No rotations found\n"));
+    assert_eq!(cluster.embedded(&["fleet", "-o", "name"]).stdout, "node/w1\nnode/w2\nnode/w3\n");
+    assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_none());
+    assert!(cluster.sim.list("leases").is_empty());
 }

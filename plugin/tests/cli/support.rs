@@ -1,6 +1,7 @@
 //! Running the real binary, away from this machine's own configuration.
 
 use std::io::Write;
+use std::process::{Child, Stdio};
 
 use assert_cmd::Command;
 use tempfile::{NamedTempFile, TempDir};
@@ -27,6 +28,26 @@ pub(crate) fn rotate_with(line: &[&str], stdin: &str) -> Run {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
     command.env_clear().env("HOME", home.path()).args(line).write_stdin(stdin);
     let output = command.output().expect("the binary runs");
+    Run {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Starts `kubectl-rotate`, to be interrupted.
+pub(crate) fn started(line: &[&str]) -> Child {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    command.env_clear().args(line).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the binary runs")
+}
+
+/// Ctrl-C, then the end.
+pub(crate) fn interrupted(child: Child) -> Run {
+    let pid = child.id().to_string();
+    let killed = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill exists");
+    assert!(killed.success());
+    let output = child.wait_with_output().expect("it ends");
     Run {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("text"),

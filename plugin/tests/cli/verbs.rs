@@ -123,6 +123,20 @@ fn a_rotation_can_be_paused_resumed_and_cancelled() {
 }
 
 #[test]
+fn without_an_agent_a_plan_reads_with_the_kubeconfig_and_says_so() {
+    let cluster = Cluster::with_room(true);
+    let run = crate::support::rotate(&["plan", "node", "w1", "--server", &cluster.server]);
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (Some(0), "No agent was asked: reading the cluster with your kubeconfig.\n")
+    );
+    assert!(run.stdout.contains("node/w1 can be rotated: 3 Pods to move"), "{}", run.stdout);
+    let paths = cluster.sim.requests();
+    assert!(paths.iter().all(|request| request.method == "GET" && !request.path.starts_with("/apis?")), "{paths:?}");
+    assert!(paths.len() <= 3, "a command costs a fixed, small number of requests: {paths:?}");
+}
+
+#[test]
 fn the_fleet_is_a_table_as_kubectls() {
     let cluster = Cluster::with_room(true).agent();
     let run = cluster.rotate(&["fleet"]);

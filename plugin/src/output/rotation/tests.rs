@@ -59,7 +59,7 @@ fn a_wait_names_its_blocker_and_its_age() {
 fn the_table_has_a_line_a_rotation() {
     assert_eq!(
         table(&[rotation()], now(), false, true),
-        "ID           NODE       PHASE      MOVED   AGE    WAITING FOR\n\
+        "ID           NODE       PHASE      MOVED   AGE    MESSAGE\n\
          4f0c2a9b1e   worker-1   Draining   1/5     3m5s   waiting 2m10s: PodDisruptionBudget shop/cart needs 3 \
          healthy, has 3 (allows 0)\n"
     );
