@@ -9,10 +9,14 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Result, anyhow};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+#[path = "predicate/checks.rs"]
+mod checks;
 #[path = "controlplane/harness.rs"]
 mod harness;
 #[path = "controlplane/installed.rs"]
 mod installed;
+#[path = "controlplane/predicate.rs"]
+mod predicate;
 #[path = "controlplane/selftest.rs"]
 mod selftest;
 
@@ -49,6 +53,9 @@ fn main() -> ExitCode {
         }),
         trial(&shared, "rights_of_the_manifests_suffice", async |_| {
             installed::the_rights_of_the_manifests_suffice().await
+        }),
+        trial(&shared, "predicate_and_translation_hold_on_the_real_scheduler", async |_| {
+            predicate::predicate_and_translation_hold().await
         }),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -51,9 +51,9 @@ impl Cluster for Sim {
     }
 }
 
-/// The nodes of a scene.
-fn start(scene: &Scene) -> Sim {
-    let sim = Sim::start(Settings { seed: scene.seed, ..Settings::default() });
+/// The nodes of a scene. The seed decides ties between them.
+fn start(scene: &Scene, seed: u64) -> Sim {
+    let sim = Sim::start(Settings { seed, ..Settings::default() });
     for namespace in [NAMESPACE, names::ROOM_NAMESPACE] {
         sim.create(objects::namespace(namespace, &json!({})));
     }
@@ -90,17 +90,18 @@ fn hold<S: Strategy, C: Future<Output = Result<Seen, String>>>(cases: &S, check:
 
 #[test]
 fn a_pod_fits_where_the_scheduler_puts_it_and_nowhere_if_it_finds_no_node() {
-    let cases = (scene(true), 0..3_usize, prop::option::of(0..6_usize));
-    let seen = hold(&cases, async |(scene, subject, cordoned)| {
+    let cases = (scene(true), 0..3_usize, prop::option::of(0..6_usize), any::<u64>());
+    let seen = hold(&cases, async |(scene, subject, cordoned, seed)| {
         let cordoned = cordoned.map(|place| format!("node-{}", place % scene.machines.len()));
-        predicate_agrees(&start(&scene), &scene, subject, cordoned.as_deref()).await
+        predicate_agrees(&start(&scene, seed), &scene, subject, cordoned.as_deref()).await
     });
     assert!(seen.placed > 50 && seen.pending > 50, "the cases are lopsided: {seen:?}");
 }
 
 #[test]
 fn where_a_placeholder_runs_its_pod_may_run_and_its_replacement_finds_room() {
-    let seen = hold(&scene(false), async |scene| promise_is_kept(&start(&scene), &scene).await);
+    let seen =
+        hold(&(scene(false), any::<u64>()), async |(scene, seed)| promise_is_kept(&start(&scene, seed), &scene).await);
     assert!(seen.placed > 100 && seen.pending > 20, "the cases are lopsided: {seen:?}");
 }
 

@@ -17,8 +17,6 @@ pub const ROTATION: &str = "kubectl-rotate.dev/rotation";
 pub const CLASS: &str = "kubectl-rotate.dev/class";
 /// Label on placeholders: the UID of the Pod it holds room for.
 pub const POD_UID: &str = "kubectl-rotate.dev/pod-uid";
-/// Prefix of labels on placeholders by which those of one workload keep off each other's hosts.
-pub const REPELS_PREFIX: &str = "kubectl-rotate.dev/repels-";
 /// Annotation on nodes: the rotation whose cordon this is. Absent: the cordon is a person's.
 pub const CORDONED_BY: &str = "kubectl-rotate.dev/cordoned-by";
 /// Annotation on nodes: the rotation that set the autoscaler annotations, and which of them (`id:key,key`).
@@ -95,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_label_key_is_valid() {
-        for key in [ROTATION, CLASS, POD_UID, CORDONED_BY, PROTECTED_BY, &format!("{REPELS_PREFIX}{:016x}", u64::MAX)] {
+        for key in [ROTATION, CLASS, POD_UID, CORDONED_BY, PROTECTED_BY] {
             let (prefix, name) = key.split_once('/').unwrap();
             assert!(prefix.len() <= 253 && name.len() <= 63, "{key}");
         }

@@ -6,8 +6,8 @@
 //! ```text
 //! node selector and affinity, volumes, tolerations, host ports ──▶ as they are
 //! spread, anti-affinity of a zone or the like ──▶ the candidate's zone: the original stands there legally
-//! spread, anti-affinity of a host ──▶ anti-affinity with the workload's namespace spelled out, and mirror labels by
-//!                                     which placeholders of one workload repel each other
+//! spread, anti-affinity of a host ──▶ anti-affinity with the workload's namespace and ours spelled out, and the labels
+//!                                     by which placeholders of one workload repel each other
 //! other Pods' anti-affinity of a host ──▶ the inverse term
 //! anything else ──▶ a blocker
 //! ```
@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 
 use rotate_shared::Code;
-use rotate_shared::names::{HOSTNAME, REPELS_PREFIX, ROOM_NAMESPACE, fnv1a};
+use rotate_shared::names::{HOSTNAME, ROOM_NAMESPACE};
 use rotate_shared::plan::Notice;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct Placement {
     pub host_ports: Vec<HostPort>,
     /// Anti-affinity with explicit namespaces.
     pub anti_affinity: Vec<PodTerm>,
-    /// Our own labels that placeholders of one workload repel each other by.
+    /// Labels of the Pod that placeholders of one workload repel each other by.
     pub labels: Labels,
 }
 
@@ -79,14 +79,14 @@ pub fn translate(pod: &Pod, candidate: &Node, state: &State, volumes: &Volumes) 
         if &*spread.topology_key == HOSTNAME {
             // Stricter than a spread of more than one a host, and exact for one: the emptied candidate stays a domain
             // with none, so that only hosts with none are allowed.
-            repel(&mut placement, pod, &spread.selector.clone(), &[], None);
+            repel(&mut placement, pod, spread.selector.as_ref(), &[], None);
         } else {
             stay_in_domain(&mut placement, candidate, &spread.topology_key, "topology spread", &mut refused);
         }
     }
     for term in &shape.anti_affinity {
         if &*term.topology_key == HOSTNAME {
-            repel(&mut placement, pod, &term.selector, &term.namespaces, term.namespace_selector.as_ref());
+            repel(&mut placement, pod, term.selector.as_ref(), &term.namespaces, term.namespace_selector.as_ref());
         } else {
             stay_in_domain(&mut placement, candidate, &term.topology_key, "anti-affinity", &mut refused);
         }
@@ -101,6 +101,7 @@ pub fn translate(pod: &Pod, candidate: &Node, state: &State, volumes: &Volumes) 
             refused.push(format!("is kept off hosts by Pods of namespace {namespace} that have no label in common"));
         }
     }
+    all_or_none(&mut placement, pod, &mut refused);
     for claim in &*pod.claims {
         match volumes.claims.get(&(Box::from(&*pod.namespace), claim.clone())) {
             Some(Claim::Unbound | Claim::Bound { terms: None, .. }) => {}
@@ -150,11 +151,15 @@ fn stay_in_domain(placement: &mut Placement, candidate: &Node, key: &str, why: &
 }
 
 /// Keeps the placeholder off hosts with Pods that the selector means. Where it means the Pod itself, its siblings'
-/// placeholders must keep off each other too, which they do by a label of ours, the same for all of them.
+/// placeholders must keep off each other too: they carry the labels that it selects by, and it looks at them as well.
+///
+/// That is one term and not two, because kube-scheduler 1.36 lets a replacement that only a placeholder's anti-affinity
+/// kept waiting try again only if it matches *all* of the placeholder's terms (`isSchedulableAfterPodChange` of
+/// `InterPodAffinity`): with a second one for placeholders it stayed Pending for minutes after it had preempted one.
 fn repel(
     placement: &mut Placement,
     pod: &Pod,
-    selector: &Option<Selector>,
+    selector: Option<&Selector>,
     namespaces: &[Box<str>],
     namespace_selector: Option<&Selector>,
 ) {
@@ -162,28 +167,47 @@ fn repel(
     let own: Box<str> = Box::from(&*pod.namespace);
     let namespaces =
         if namespaces.is_empty() && namespace_selector.is_none() { vec![own] } else { namespaces.to_vec() };
-    let term = PodTerm {
+    let mut term = PodTerm {
         topology_key: HOSTNAME.into(),
         selector: Some(selector.clone()),
         namespaces,
         namespace_selector: namespace_selector.cloned(),
     };
-    if terms::selects(&term, &pod.namespace, &pod.namespace, &pod.labels) != terms::Selected::No {
-        let label: Box<str> = format!(
-            "{REPELS_PREFIX}{:016x}",
-            fnv1a(&format!("{}/{selector}/{}", pod.namespace, terms::namespaces_in_words(&term)))
-        )
-        .into();
-        let mirror = Expression { key: label.clone(), operator: Operator::Exists, values: Vec::new() };
-        placement.labels.insert(label, "".into());
-        placement.anti_affinity.push(PodTerm {
-            topology_key: HOSTNAME.into(),
-            selector: Some(Selector { expressions: vec![mirror] }),
-            namespaces: vec![ROOM_NAMESPACE.into()],
-            namespace_selector: None,
-        });
+    if means(&term, pod) {
+        let keys = selector.expressions.iter().map(|expression| &expression.key);
+        let labels = keys.filter_map(|key| Some((key.clone(), pod.labels.get(key)?.clone())));
+        placement.labels.extend(labels);
+        term.namespaces.push(ROOM_NAMESPACE.into());
+        term.namespaces.sort();
     }
     placement.anti_affinity.push(term);
+}
+
+/// Whether a term with explicit namespaces means the Pod, or may mean it.
+fn means(term: &PodTerm, pod: &Pod) -> bool {
+    terms::selects(term, &pod.namespace, &pod.namespace, &pod.labels) != terms::Selected::No
+}
+
+/// Makes sure that the replacement matches all terms or none, see [`repel`]: where some mean it, the others are widened
+/// to mean it too, which excludes no host that is not excluded already.
+fn all_or_none(placement: &mut Placement, pod: &Pod, refused: &mut Vec<String>) {
+    if !placement.anti_affinity.iter().any(|term| means(term, pod)) {
+        return;
+    }
+    for term in placement.anti_affinity.iter_mut().filter(|term| !means(term, pod)) {
+        let own = term.namespaces.iter().any(|namespace| **namespace == *pod.namespace);
+        let widened = match term.selector.as_mut().map(|selector| &mut *selector.expressions) {
+            Some([Expression { key, operator: Operator::In, values }]) if own => pod.labels.get(key).map(|value| {
+                values.push(value.clone());
+                values.sort();
+            }),
+            _ => None,
+        };
+        if widened.is_none() {
+            refused
+                .push("keeps off hosts with its own kind and with others by labels that cannot be joined".to_owned());
+        }
+    }
 }
 
 /// Pods of one kind whose required anti-affinity may mean the Pod at hand.
@@ -284,16 +308,11 @@ pub fn describe(placement: &Placement) -> Vec<String> {
         words.push(terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or "));
     }
     words.extend(placement.host_ports.iter().map(|port| format!("host port {}/{}", port.port, port.protocol)));
-    let apart = placement.anti_affinity.iter().filter(|term| !is_mirror(term));
-    words.extend(apart.map(|term| {
+    words.extend(placement.anti_affinity.iter().map(|term| {
         let selector = term.selector.as_ref().map(ToString::to_string).unwrap_or_default();
         format!("not on a host with Pods {selector} of {}", terms::namespaces_in_words(term))
     }));
     words
-}
-
-fn is_mirror(term: &PodTerm) -> bool {
-    matches!(&*term.namespaces, [namespace] if &**namespace == ROOM_NAMESPACE)
 }
 
 #[cfg(test)]

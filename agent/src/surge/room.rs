@@ -7,12 +7,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rotate_shared::Code;
+use rotate_shared::names::ROOM_NAMESPACE;
 use rotate_shared::plan::{Notice, Room};
 
 use super::constraints::{self, Placement};
 use super::fit::{Cluster, in_words};
 use super::moves::{Moves, RoomClass};
+use super::terms;
 use crate::cache::resources::Shortfall;
+use crate::cache::shape::PodTerm;
 use crate::cache::{Node, Pod, Resources, State};
 
 /// Where the room of every class would come from.
@@ -168,5 +171,10 @@ impl<'a> NewNodes<'a> {
 /// Whether two placeholders cannot share a host.
 fn exclude(one: &Placement, other: &Placement) -> bool {
     let ports = one.host_ports.iter().any(|port| other.host_ports.iter().any(|taken| taken.conflicts(port)));
-    ports || one.labels.keys().any(|label| other.labels.contains_key(label))
+    let repels = |one: &Placement, other: &Placement| {
+        let apart =
+            |term: &PodTerm| terms::selects(term, ROOM_NAMESPACE, ROOM_NAMESPACE, &other.labels) != terms::Selected::No;
+        one.anti_affinity.iter().any(apart)
+    };
+    ports || repels(one, other) || repels(other, one)
 }

@@ -1,5 +1,7 @@
 //! Which Pods a term of Pod affinity or anti-affinity means.
 
+use rotate_shared::names::ROOM_NAMESPACE;
+
 use crate::cache::selector::{Labels, Selector};
 use crate::cache::shape::PodTerm;
 
@@ -52,6 +54,9 @@ pub(crate) fn namespaces_in_words(term: &PodTerm) -> String {
     match &term.namespace_selector {
         Some(selector) if selector.expressions.is_empty() => "all namespaces".to_owned(),
         Some(selector) => format!("namespaces with {selector}"),
-        None => term.namespaces.join(", "),
+        None => {
+            let workloads = term.namespaces.iter().filter(|namespace| &***namespace != ROOM_NAMESPACE);
+            workloads.map(|namespace| &**namespace).collect::<Vec<_>>().join(", ")
+        }
     }
 }

@@ -121,29 +121,51 @@ fn a_constraint_on_a_domain_other_than_the_selected_one_blocks() {
 fn hostname_anti_affinity_to_itself_repels_the_workload_and_its_placeholders() {
     let placement = translated(&anti_affinity(HOSTNAME, &json!({}))).unwrap();
     assert_eq!(placement.node_selector, [], "never a host name: Karpenter refuses those");
-    let namespaces: Vec<_> = placement.anti_affinity.iter().map(|term| term.namespaces.join(",")).collect();
-    assert_eq!(namespaces, ["shop", ROOM_NAMESPACE]);
-    let [(label, _)] = placement.labels.iter().collect::<Vec<_>>()[..] else { panic!("one mirror label") };
-    assert!(label.starts_with(REPELS_PREFIX) && label.split('/').nth(1).unwrap().len() <= 63);
-    let mirror = placement.anti_affinity.iter().find(|term| is_mirror(term)).unwrap();
-    assert!(mirror.selector.as_ref().unwrap().matches(&placement.labels), "siblings repel each other");
+    let [term] = &placement.anti_affinity[..] else { panic!("one term: a second would keep replacements waiting") };
+    assert_eq!(term.namespaces, [Box::from(ROOM_NAMESPACE), Box::from("shop")]);
+    assert_eq!(placement.labels, Labels::from([("app".into(), "web".into())]));
+    let meant = |namespace: &str, labels: &Labels| terms::selects(term, ROOM_NAMESPACE, namespace, labels);
+    assert_eq!(meant(ROOM_NAMESPACE, &placement.labels), terms::Selected::Yes, "siblings' placeholders");
+    assert_eq!(meant("shop", &placement.labels), terms::Selected::Yes, "siblings");
+    assert_eq!(meant("bank", &placement.labels), terms::Selected::No);
 }
 
 #[test]
-fn siblings_share_their_mirror_label_and_other_namespaces_do_not() {
-    let of = |namespace: &str, name: &str| {
-        let mut object = json!({ "metadata": { "labels": { "app": "web" } } });
-        merge(&mut object, &anti_affinity(HOSTNAME, &json!({})));
-        let subject = pod(namespace, name, &object);
-        let state = testing::state([cand()], [subject.clone()]);
-        translate(&subject, &cand(), &state, &Volumes::default()).unwrap().labels
-    };
-    assert_eq!(of("shop", "web-1"), of("shop", "web-2"));
-    assert_ne!(of("shop", "web-1"), of("bank", "web-1"));
+fn only_labels_that_are_selected_by_are_copied() {
+    let mut over = anti_affinity(HOSTNAME, &json!({}));
+    merge(&mut over, &json!({ "metadata": { "labels": { "version": "7" } } }));
+    assert_eq!(translated(&over).unwrap().labels.len(), 1);
+}
+
+fn two_terms(other: &Value) -> Value {
+    let own = json!({ "topologyKey": HOSTNAME, "labelSelector": { "matchLabels": { "app": "web" } } });
+    json!({ "spec": { "affinity": { "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [own, other],
+    } } } })
 }
 
 #[test]
-fn hostname_anti_affinity_to_others_needs_no_mirror() {
+fn terms_for_others_are_widened_so_that_the_replacement_matches_all_of_them() {
+    let other = json!({ "topologyKey": HOSTNAME, "labelSelector": { "matchLabels": { "app": "db" } } });
+    let placement = translated(&two_terms(&other)).unwrap();
+    let words = describe(&placement);
+    assert_eq!(words, ["not on a host with Pods app in (db,web) of shop", "not on a host with Pods app=web of shop"]);
+    let subject = labelled(&json!({}));
+    assert!(placement.anti_affinity.iter().all(|term| means(term, &subject)));
+}
+
+#[test]
+fn terms_for_others_that_cannot_be_widened_block_beside_those_for_itself() {
+    let by_another_label = json!({ "topologyKey": HOSTNAME, "labelSelector": { "matchLabels": { "tier": "db" } } });
+    assert!(refused(translated(&two_terms(&by_another_label))).contains("cannot be joined"));
+    let elsewhere = json!({
+        "topologyKey": HOSTNAME, "namespaces": ["bank"], "labelSelector": { "matchLabels": { "app": "db" } },
+    });
+    assert!(refused(translated(&two_terms(&elsewhere))).contains("cannot be joined"));
+}
+
+#[test]
+fn hostname_anti_affinity_to_others_needs_no_labels() {
     let others = json!({ "labelSelector": { "matchLabels": { "app": "db" } } });
     let placement = translated(&anti_affinity(HOSTNAME, &others)).unwrap();
     assert!(placement.labels.is_empty());
@@ -167,8 +189,7 @@ fn namespaces_of_a_term_are_kept() {
 #[test]
 fn a_hostname_spread_becomes_anti_affinity_to_the_workload() {
     let placement = translated(&spread(HOSTNAME, "DoNotSchedule")).unwrap();
-    assert_eq!(placement.anti_affinity.len(), 2);
-    assert_eq!(placement.labels.len(), 1);
+    assert_eq!(placement, translated(&anti_affinity(HOSTNAME, &json!({}))).unwrap());
 }
 
 #[test]
@@ -203,7 +224,7 @@ fn another_workload_with_the_same_term_is_no_sibling() {
     let own = anti_affinity(HOSTNAME, &json!({}));
     let placement = translated_among(&own, [repelling("shop", HOSTNAME, &json!({}))]).unwrap();
     let words = describe(&placement);
-    assert_eq!(words, ["not on a host with Pods app=db of shop", "not on a host with Pods app=web of shop"]);
+    assert_eq!(words, ["not on a host with Pods app in (db,web) of shop", "not on a host with Pods app=web of shop"]);
 }
 
 #[test]
