@@ -212,6 +212,9 @@ pub struct Pending {
     pub nominated: bool,
     /// It cannot preempt a placeholder: we have to release one.
     pub cannot_preempt: bool,
+    /// It could, and has not done so for long: the scheduler looks again at some Pods only every five minutes, unless
+    /// another Pod is deleted (`docs/decisions/002-one-pod-after-another.md`).
+    pub stuck: bool,
     /// Waited for longer than the settle timeout.
     pub overdue: bool,
 }

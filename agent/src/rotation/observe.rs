@@ -23,6 +23,9 @@ use crate::surge::{constraints, fit, moves};
 /// How long a disruption budget is closed before one of its Pods is asked for all the same.
 const POLL_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
+/// How long a replacement may leave the room that is held for it untaken: preemption takes 0.1 to 2 s (measured).
+const STUCK: SignedDuration = SignedDuration::from_secs(10);
+
 /// Takes an observation. `slot` is what the queue says of this rotation.
 pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot, now: Timestamp) -> Observation {
     let known = Known { entry, state, memory, now };
@@ -370,7 +373,7 @@ fn explain(known: &Known<'_>, needs: &[Need], rooms: &mut [RoomKnown<'_>]) {
 // === needs ===
 
 fn needs(known: &Known<'_>, groups: &[progress::Group<'_>], rooms: &[RoomKnown<'_>]) -> Vec<Need> {
-    let Known { entry, state, memory, .. } = *known;
+    let Known { entry, state, memory, now } = *known;
     let mut wanted: Vec<(&Move, Option<Pending>, Option<Pod>)> = Vec::new();
     for group in groups {
         for (moved, replacement) in &group.pending {
@@ -378,6 +381,10 @@ fn needs(known: &Known<'_>, groups: &[progress::Group<'_>], rooms: &[RoomKnown<'
                 pod: replacement.as_ref().map(Pod::path),
                 nominated: replacement.as_ref().is_some_and(|pod| is_nominated(pod, &entry.record.node, state)),
                 cannot_preempt: replacement.as_ref().is_some_and(cannot_preempt),
+                stuck: memory
+                    .missing
+                    .get(&group.seen.uid)
+                    .is_some_and(|missing| now.duration_since(missing.since) > STUCK),
                 overdue: group.seen.overdue,
             };
             let pod = replacement.clone().or_else(|| memory.original(&moved.uid).cloned());

@@ -184,3 +184,49 @@ async fn a_deployment_scaled_down_meanwhile_is_not_waited_for() {
     assert_eq!(world.pods("shop").len(), 1);
     check::nothing_is_left(&world, &["a"]);
 }
+
+/// The workload's replicas refuse to share a node or a zone; the node that takes one's place is in its zone.
+async fn anti_affine(key: &str) {
+    let world = World::start();
+    for (node, zone) in [("a", "z1"), ("b", "z2"), ("c", "z1"), ("d", "z2")] {
+        world.sim.add_node(NodeSpec::new(node).zone(zone).cpu("4").memory("16Gi"));
+    }
+    let mut template = objects::template("web", "1", "64Mi");
+    template["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+        json!([{ "topologyKey": key, "labelSelector": { "matchLabels": { "app": "web" } } }]);
+    for node in ["c", "d"] {
+        world.sim.edit("nodes", "", node, |node| node["spec"]["unschedulable"] = json!(true));
+    }
+    world.sim.create(objects::deployment("web", "shop", 2, template));
+    world.until_running("shop", 2).await;
+    for node in ["c", "d"] {
+        world.sim.edit("nodes", "", node, |node| node["spec"]["unschedulable"] = json!(false));
+    }
+    let id = world.rotate("a", options()).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!(ended.progress.landed, 1);
+    check::every_eviction_was_covered(&world);
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_refuses_its_siblings_zone_finds_room_in_its_own() {
+    anti_affine("topology.kubernetes.io/zone").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_refuses_its_siblings_node_finds_room_on_a_free_one() {
+    anti_affine("kubernetes.io/hostname").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_port_is_held_with_the_room() {
+    let world = three_nodes();
+    let mut template = objects::template("web", "1", "64Mi");
+    template["spec"]["containers"][0]["ports"] = json!([{ "containerPort": 80, "hostPort": 80, "protocol": "TCP" }]);
+    world.deploy_template_on("a", "web", 1, template).await;
+    let id = world.rotate("a", options()).await;
+    world.until_phase(&id, Phase::Succeeded).await;
+    check::every_eviction_was_covered(&world);
+    check::nothing_is_left(&world, &["a"]);
+}

@@ -9,6 +9,7 @@ mod world;
 mod chaos;
 mod drain;
 mod faults;
+mod leaders;
 mod pressure;
 mod restart;
 mod surge;

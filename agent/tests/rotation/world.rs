@@ -58,8 +58,20 @@ impl World {
     }
 
     pub(crate) fn start_agent(&mut self) {
-        let client = Client::new(self.guard.watch(&self.sim), "default");
-        self.agent = Some(Agent::start(Config::default(), client, self.clock));
+        self.start_agent_with(Config::default());
+    }
+
+    pub(crate) fn start_agent_with(&mut self, config: Config) {
+        self.agent = Some(Agent::start(config, self.watched_client(), self.clock));
+    }
+
+    /// A client whose evictions the guard looks at.
+    pub(crate) fn watched_client(&self) -> Client {
+        Client::new(self.guard.watch(&self.sim), "default")
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     pub(crate) async fn rotate(&self, node: &str, options: Options) -> String {

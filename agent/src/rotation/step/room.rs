@@ -173,7 +173,10 @@ impl Turn<'_> {
     }
 }
 
-/// Whether a replacement exists that will never take a placeholder's room by itself.
+/// Whether a replacement exists that does not take a placeholder's room by itself.
 fn waits_for_release(need: &Need) -> bool {
-    matches!(&need.pending, Some(Pending { pod: Some(_), cannot_preempt: true, nominated: false, .. }))
+    let Some(Pending { pod: Some(_), nominated: false, cannot_preempt, stuck, .. }) = &need.pending else {
+        return false;
+    };
+    *cannot_preempt || *stuck
 }

@@ -11,7 +11,7 @@ fn budget(allowed: i32) -> Budget {
 }
 
 #[test]
-fn everything_covered_of_one_class_is_evicted_at_once_with_its_uid() {
+fn covered_pods_are_evicted_one_after_another_with_their_uids() {
     let case = draining().covered(&["p1", "p2"]);
     let eviction = |uid: &str| {
         Effect::Evict(Eviction {
@@ -22,7 +22,17 @@ fn everything_covered_of_one_class_is_evicted_at_once_with_its_uid() {
             bypass: false,
         })
     };
-    assert_eq!(case.effects(), [eviction("p1"), eviction("p2")]);
+    assert_eq!(case.effects(), [eviction("p1")]);
+    let on_its_way = case.with(|case| {
+        case.seen.leaving[0].terminating = true;
+        case.seen.needs[0].pending = Some(Pending::default());
+    });
+    assert_eq!(on_its_way.effects(), []);
+    let landed = on_its_way.with(|case| {
+        case.seen.needs.remove(0);
+        case.seen.room.remove(0);
+    });
+    assert_eq!(landed.effects(), [eviction("p2")], "although the first is still shutting down");
 }
 
 #[test]
@@ -36,6 +46,18 @@ fn the_options_decide_on_grace_and_on_budgets() {
     let effects = case.effects();
     let [Effect::Evict(eviction)] = &effects[..] else { panic!("one eviction") };
     assert_eq!((eviction.grace_period_seconds, eviction.bypass), (Some(5), true));
+}
+
+#[test]
+fn a_replacement_that_the_scheduler_passes_over_gets_its_room_released() {
+    let pending = Pending { pod: Some("shop/new".to_owned()), stuck: true, ..Pending::default() };
+    let case = draining().covered(&["p1"]).moving(&["p1", "p2"]).with(|case| {
+        case.seen.room.push(held("p2"));
+        case.seen.needs.push(Need { pending: Some(pending), ..need("p2", &["p2"]) });
+    });
+    assert_eq!(released(&case.effects()), ["room-p2"]);
+    let does_not_exist = case.with(|case| case.seen.needs[1].pending.as_mut().unwrap().pod = None);
+    assert_eq!(released(&does_not_exist.effects()), Vec::<&str>::new());
 }
 
 #[test]
@@ -93,7 +115,9 @@ fn room_taken_by_others_between_two_evictions_stops_them_until_it_is_reserved_an
 #[test]
 fn a_replacement_that_the_scheduler_has_made_room_for_is_covered() {
     let case = draining().covered(&["p1"]).moving(&["p1", "p2"]).with(|case| {
-        let nominated = Pending { pod: Some("shop/new".to_owned()), nominated: true, ..Pending::default() };
+        // Overdue, so that it does not hold the others up by itself.
+        let nominated =
+            Pending { pod: Some("shop/new".to_owned()), nominated: true, overdue: true, ..Pending::default() };
         case.seen.needs.push(Need { pending: Some(nominated), ..need("p2", &[]) });
         case.seen.leaving.push(terminating("p2", 0));
     });
@@ -190,8 +214,15 @@ fn the_big_one_goes_first_and_the_small_ones_wait_until_it_has_landed() {
 #[test]
 fn a_budget_lets_as_many_go_as_it_allows() {
     let under = |allowed| {
+        // Without a surge, so that they need not wait for each other.
         draining().covered(&["p1", "p2", "p3"]).with(|case| {
-            case.seen.leaving.iter_mut().for_each(|pod| pod.budget = Some(0));
+            case.record.options.surge = SurgeMode::None;
+            case.seen.needs.clear();
+            case.seen.room.clear();
+            for pod in &mut case.seen.leaving {
+                pod.class = None;
+                pod.budget = Some(0);
+            }
             case.seen.budgets = vec![budget(allowed)];
         })
     };
@@ -215,7 +246,7 @@ fn a_closed_budget_is_asked_all_the_same_after_a_while_by_one_pod() {
 }
 
 #[test]
-fn a_group_whose_budget_is_closed_is_skipped_over() {
+fn a_pod_whose_budget_is_closed_is_skipped_over() {
     let case = draining().covered(&["p1", "p2"]).with(|case| {
         case.seen.leaving[0].budget = Some(0);
         case.seen.budgets = vec![budget(0)];
