@@ -41,7 +41,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) async fn start(client: Client) -> Result<Self> {
         let lives = Arc::new(Mutex::new(BTreeMap::new()));
-        let started = now();
+        let started = Instant::now();
         let pods = Api::<Pod>::all(client);
         let mut version = pods.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
         let seen = Arc::clone(&lives);
@@ -85,11 +85,6 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "tokio's clock, which a paused runtime stops")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn record(lives: &mut BTreeMap<String, Life>, pod: &Pod, at: Duration, gone: bool) {
