@@ -11,12 +11,14 @@ pub(crate) mod embedded;
 pub(crate) mod in_process;
 pub(crate) mod snapshot;
 pub(crate) mod sse;
+pub(crate) mod token;
 pub(crate) mod url;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use crate::failure::Failure;
 pub(crate) use api::Agent;
 
 /// Why no answer came.
@@ -38,6 +40,9 @@ pub(crate) enum TransportError {
         /// Why.
         reason: String,
     },
+    /// The agent asks for a token, and none could be had.
+    #[error("{0}")]
+    Token(Box<Failure>),
     /// The answer ended early.
     #[error("the agent's answer broke off: {0}")]
     BrokeOff(String),

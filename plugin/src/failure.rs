@@ -30,6 +30,9 @@ pub(crate) enum Failure {
     /// The kubeconfig, or what it points to, is of no use.
     #[error("{0}")]
     Cluster(String),
+    /// The agent wants to know who calls, and nobody vouches for the caller.
+    #[error("{0}")]
+    Unauthenticated(String),
     /// The API server refused the caller.
     #[error("{0}")]
     NotAuthorised(String),
@@ -52,6 +55,7 @@ impl Failure {
             Self::Problem(problem) => problem.code.exit_code(),
             Self::Blocked(_) => exit::BLOCKED,
             Self::AgentUnreachable(_) => exit::AGENT_UNREACHABLE,
+            Self::Unauthenticated(_) => exit::NOT_AUTHORISED,
             Self::NotAuthorised(_) => exit::NOT_AUTHORISED,
             Self::ClosedPipe => exit::DONE,
             Self::NoSuchNode(_) | Self::OtherVersion(_) | Self::Cluster(_) | Self::File(_) | Self::Other(_) => {
@@ -94,7 +98,10 @@ impl From<Problem> for Failure {
 
 impl From<TransportError> for Failure {
     fn from(error: TransportError) -> Self {
-        Self::AgentUnreachable(error.to_string())
+        match error {
+            TransportError::Token(failure) => *failure,
+            error => Self::AgentUnreachable(error.to_string()),
+        }
     }
 }
 

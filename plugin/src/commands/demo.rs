@@ -39,7 +39,7 @@ pub(super) async fn run(session: &Session) -> Ended {
 fn summary(rotated: &Figures, drained: &Figures) -> String {
     let seconds = |act: &Figures| format!("{:.1} s", act.longest_unscheduled.as_secs_f64());
     let lacking = |act: &Figures| format!("{} of {}", act.lacked_room, act.moved);
-    let line = |what: &str, left: &str, right: &str| format!("  {what:<46}{left:>16}{right:>16}\n");
+    let line = |what: &str, left: &str, right: &str| format!("  {what:<44}{left:>16}{right:>16}\n");
     format!(
         "\n▌ From the cluster's event log\n\n{}{}{}",
         line("", "kubectl rotate", "kubectl drain"),

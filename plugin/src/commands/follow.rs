@@ -88,7 +88,14 @@ pub(super) async fn until_over(
             }
             news = news.recv() => {
                 let Some(news) = news else { break Followed::Over(states(&known)) };
-                let rotation = news.inspect_err(|_| progress.finish())?;
+                let rotation = match news {
+                    Ok(rotation) => rotation,
+                    Err(failure) => {
+                        progress.finish();
+                        say(session, connected, &states(&known), "The agent was lost");
+                        return Err(failure);
+                    }
+                };
                 let new = known.get(&rotation.id) != Some(&rotation);
                 if new {
                     progress.update(&rotation, session.clock.now());
@@ -240,7 +247,11 @@ pub(super) fn say_how_to_go_on(session: &Session, connected: &Connected, followe
         Followed::TimedOut(_) => "The time to wait is over",
         Followed::Interrupted(_) => "Interrupted",
     };
-    let live: Vec<&Rotation> = followed.rotations().iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
+    say(session, connected, followed.rotations(), after);
+}
+
+fn say(session: &Session, connected: &Connected, rotations: &[Rotation], after: &str) {
+    let live: Vec<&Rotation> = rotations.iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
     let reference = match live.as_slice() {
         [] => return,
         [rotation] => format!(" {}", rotation.id),

@@ -21,7 +21,7 @@ pub(super) enum Hold {
 pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
     let printing = args.output.resolve()?;
     let reference = RotationRef::parse(&args.id)?;
-    let connected = session.connect(Role::Look).await?;
+    let connected = session.connect(Role::Wish).await?;
     let mut rotations = connected.agent.find(&reference).await?;
     if matches!(reference, RotationRef::Batch(_)) {
         rotations.retain(|rotation| !rotation.phase.is_terminal());

@@ -9,6 +9,7 @@ use crate::args;
 use crate::args::{Printing, Source, Target};
 use crate::cli::PlanArgs;
 use crate::connect::snapshot;
+use crate::connect::token::Account;
 use crate::failure::Failure;
 use crate::output::{Console, Format, format, plan as text};
 
@@ -20,7 +21,7 @@ pub(super) async fn run(session: &Session, args: PlanArgs) -> Ended {
 pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
     let plans = match &args.source {
         Source::File(path) => snapshot::plan_file(path, &args.target, &args.options, session.clock.now())?,
-        Source::Cluster => match session.remote_agent().await? {
+        Source::Cluster => match session.remote_agent(Account::Viewer).await? {
             Some(agent) => {
                 let request = PlanRequest {
                     nodes: args.target.names(),

@@ -6,6 +6,7 @@ use rotate_agent::clock::Clock;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
 use crate::connect::embedded::{Embedded, Role};
+use crate::connect::token::{self, Account, Source};
 use crate::connect::url::Url;
 use crate::connect::{Agent, TransportError};
 use crate::failure::Failure;
@@ -45,18 +46,25 @@ impl Session {
     /// # Errors
     ///
     /// It does not answer, or is of a version that does not fit.
-    pub(crate) async fn remote_agent(&self) -> Result<Option<Agent>, Failure> {
+    pub(crate) async fn remote_agent(&self, account: Account) -> Result<Option<Agent>, Failure> {
         let Some(url) = &self.agent.agent_url else { return Ok(None) };
         if self.agent.embedded {
             return Err(Failure::Usage(
                 "--agent-url and --embedded together are not clear: give one of them".to_owned(),
             ));
         }
-        let transport = Url::new(url, self.connection.token.clone()).map_err(|error| match error {
+        // A token for the API server must not be shown to the agent.
+        let token = self.connection.token.clone().filter(|token| token::is_for_agent(token));
+        let connection = ConnectionFlags {
+            token: self.connection.token.clone().filter(|_| token.is_none()),
+            ..self.connection.clone()
+        };
+        let source = Source::new(connection, self.agent.agent_namespace.clone(), account);
+        let transport = Url::new(url, token, Some(source)).map_err(|error| match error {
             TransportError::Address { .. } => Failure::Usage(error.to_string()),
             _ => error.into(),
         })?;
-        let agent = Agent::new(transport);
+        let agent = Agent::new(transport).patient(self.connection.request_timeout.map(|timeout| timeout.0));
         agent.check_version().await.map_err(|failure| match failure {
             Failure::AgentUnreachable(reason) => {
                 Failure::AgentUnreachable(format!("{reason}. Is the port forwarded? As in: {}", self.port_forward()))
@@ -72,7 +80,7 @@ impl Session {
     ///
     /// There is none: says how to get to one.
     pub(crate) async fn connect(&self, role: Role) -> Result<Connected, Failure> {
-        if let Some(agent) = self.remote_agent().await? {
+        if let Some(agent) = self.remote_agent(role.account()).await? {
             return Ok(Connected { agent, embedded: false });
         }
         if self.agent.embedded {

@@ -23,9 +23,12 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
     let printing = args.output.resolve()?;
     // The agent's version is wanted even where it is one that this program would not work with.
     let agent_version = match &session.agent.agent_url {
-        Some(url) if !args.client => {
-            Some(Agent::new(Url::new(url, session.connection.token.clone())?).version().await?)
-        }
+        Some(url) if !args.client => Some(
+            Agent::new(Url::new(url, None, None)?)
+                .patient(session.connection.request_timeout.map(|timeout| timeout.0))
+                .version()
+                .await?,
+        ),
         _ => None,
     };
     let versions = Versions { client_version: VersionInfo::current(), agent_version };

@@ -32,12 +32,20 @@ const SLOW: u32 = 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
     transport: Arc<dyn Transport>,
+    /// How long an answer may take; following a rotation has no limit.
+    patience: Option<Duration>,
 }
 
 impl Agent {
     /// An agent behind this transport, whatever its version.
     pub(crate) fn new(transport: impl Transport + 'static) -> Self {
-        Self { transport: Arc::new(transport) }
+        Self { transport: Arc::new(transport), patience: None }
+    }
+
+    /// Bounds each request, as `--request-timeout` says.
+    pub(crate) fn patient(mut self, patience: Option<Duration>) -> Self {
+        self.patience = patience.filter(|patience| !patience.is_zero());
+        self
     }
 
     /// The agent's version.
@@ -169,9 +177,18 @@ impl Agent {
         body: Option<&B>,
     ) -> Result<T, Failure> {
         let body = body.map(|body| serde_json::to_vec(body).expect("wire types can be written as JSON"));
-        let answer = self.transport.send(method, path, body.map(Bytes::from)).await?;
-        let answer = refused(answer).await?;
-        read(&whole(answer).await?)
+        let answer = async {
+            let answer = self.transport.send(method, path, body.map(Bytes::from)).await?;
+            let answer = refused(answer).await?;
+            Ok::<_, Failure>(whole(answer).await?)
+        };
+        let answer = match self.patience {
+            None => answer.await?,
+            Some(patience) => tokio::time::timeout(patience, answer).await.map_err(|_| {
+                Failure::AgentUnreachable(format!("the agent did not answer within {} s", patience.as_secs_f64()))
+            })??,
+        };
+        read(&answer)
     }
 }
 

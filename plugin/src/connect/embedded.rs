@@ -8,6 +8,7 @@ use rotate_agent::{Agent as Engine, AgentError, Config};
 use rotate_shared::{CancelRequest, Phase, Rotation};
 
 use super::in_process::InProcess;
+use super::token::Account;
 use super::{Agent, cluster};
 use crate::args::Target;
 use crate::commands::Session;
@@ -31,8 +32,20 @@ pub(crate) enum Role {
     },
     /// To end a rotation: it takes the Lease where it is free; otherwise its holder ends the rotation.
     End,
-    /// To show and to take in wishes: it changes nothing but records.
+    /// To take in a wish for whoever acts: it changes nothing but a record.
+    Wish,
+    /// To show.
     Look,
+}
+
+impl Role {
+    /// Whom a remote agent is called as.
+    pub(crate) fn account(self) -> Account {
+        match self {
+            Self::Act { .. } | Self::End | Self::Wish => Account::Operator,
+            Self::Look => Account::Viewer,
+        }
+    }
 }
 
 /// An agent that lives as long as this value.
@@ -58,7 +71,11 @@ impl Embedded {
             create(session, &client, &server, &missing, consent).await?;
         }
         // Without a namespace for it there is no Lease to take, and no rotation to end.
-        let acts = role != Role::Look && (missing.is_empty() || role != Role::End);
+        let acts = match role {
+            Role::Act { .. } => true,
+            Role::End => missing.is_empty(),
+            Role::Wish | Role::Look => false,
+        };
         let engine = Engine::start(Config { acts, ..Config::default() }, client, session.clock);
         if acts {
             match leads(&engine).await {

@@ -100,7 +100,22 @@ fn an_agent_that_does_not_know_the_caller_is_not_authorised() {
         "401 Unauthorized",
         r#"{"status":401,"code":"Unauthenticated","title":"the caller is not known","detail":"a bearer token is needed"}"#,
     );
-    refused(&["fleet", "--agent-url", &url], 7, "error: a bearer token is needed");
+    refused(
+        &["fleet", "--agent-url", &url],
+        7,
+        "error: the agent asks for a token, and the API server cannot be asked for one: no kubeconfig was found \
+         ($KUBECONFIG, ~/.kube/config), and this is not a Pod of a cluster: give --kubeconfig FILE or --server URL",
+    );
+}
+
+#[test]
+fn an_agent_that_does_not_answer_in_time_is_given_up() {
+    // Connections wait in its backlog, and nobody takes them.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let run = rotate(&["fleet", "--agent-url", &url, "--request-timeout", "200ms"]);
+    assert_eq!(run.code, Some(8), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: the agent did not answer within 0.2 s"), "{}", run.stderr);
 }
 
 #[test]

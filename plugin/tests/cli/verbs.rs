@@ -1,6 +1,7 @@
 //! Each verb against an agent, as a person types it.
 
 use rotate_sim::objects;
+use serde_json::json;
 
 use crate::cluster::Cluster;
 
@@ -159,6 +160,35 @@ fn nothing_found_is_said_on_stderr_and_is_no_failure() {
         (missing.code, missing.stderr.as_str()),
         (Some(1), "Error from server (NotFound): rotations \"0123456789\" not found\n")
     );
+}
+
+#[test]
+fn a_token_is_taken_of_the_account_that_the_verb_needs() {
+    let cluster = Cluster::with_room(true).guarded_agent();
+    for account in ["rotate-operator", "rotate-viewer"] {
+        cluster.sim.create(json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": "kubectl-rotate"},
+        }));
+    }
+    let issued = |account: &str| {
+        let path = format!("/api/v1/namespaces/kubectl-rotate/serviceaccounts/{account}/token");
+        cluster.sim.requests().iter().filter(|request| request.path == path).count()
+    };
+    let fleet = cluster.rotate(&["fleet", "-o", "name", "--server", &cluster.server]);
+    assert_eq!((fleet.code, fleet.stdout.as_str()), (Some(0), "node/w1\nnode/w2\nnode/w3\n"), "{}", fleet.stderr);
+    assert_eq!((issued("rotate-viewer"), issued("rotate-operator")), (1, 0));
+    let begun = cluster.rotate(&["node", "w1", "--yes", "--wait=false", "--server", &cluster.server]);
+    assert_eq!(begun.code, Some(0), "{}", begun.stderr);
+    assert_eq!((issued("rotate-viewer"), issued("rotate-operator")), (1, 1));
+}
+
+#[test]
+fn whom_the_api_server_gives_no_token_is_not_authorised() {
+    let cluster = Cluster::with_room(true).guarded_agent();
+    let missing = cluster.rotate(&["fleet", "--server", &cluster.server]);
+    assert_eq!(missing.code, Some(7), "{}", missing.stderr);
+    assert!(missing.stderr.contains("no service account kubectl-rotate/rotate-viewer"), "{}", missing.stderr);
+    assert_eq!(missing.stderr.lines().count(), 1);
 }
 
 #[test]

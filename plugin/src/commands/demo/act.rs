@@ -10,7 +10,7 @@ use rotate_shared::rotation::Progress;
 use rotate_shared::{OptionsRequest, Phase, Rotation, RotationRequest};
 use rotate_sim::{Figures, Select, figures};
 
-use super::story::Story;
+use super::story::{self, Story};
 use super::world::{CANDIDATE, World};
 use crate::connect::Agent;
 use crate::connect::in_process::InProcess;
@@ -40,7 +40,7 @@ pub(super) async fn rotate(
     let nodes = vec![CANDIDATE.to_owned()];
     let request = PlanRequest { nodes: nodes.clone(), options: options.clone(), ..PlanRequest::default() };
     for found in agent.plan(&request).await? {
-        tell(&format!("         The plan: {}", plan::verdict(&found)))?;
+        tell(&format!("   plan  {}", story::broken(&plan::verdict(&found))))?;
     }
     let request = RotationRequest { nodes, options, ..RotationRequest::default() };
     let begun = agent.rotate(&request).await?;

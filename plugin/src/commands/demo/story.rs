@@ -60,10 +60,10 @@ impl Story {
         lines
     }
 
-    /// A line with its time.
+    /// A line with its time, broken where a terminal of eighty columns ends.
     pub(super) fn stamped(&self, at: Timestamp, sentence: &str) -> String {
         let seconds = at.duration_since(self.started).as_secs_f64().max(0.0);
-        format!("{seconds:5.1} s  {sentence}")
+        format!("{seconds:5.1} s  {}", broken(sentence))
     }
 
     fn sentence(&mut self, entry: &LogEntry) -> Option<String> {
@@ -123,4 +123,29 @@ impl Story {
             _ => None,
         }
     }
+}
+
+/// The width of a terminal that nobody has made larger, less the time and its gap.
+const WIDTH: usize = 79 - INDENT.len();
+/// As wide as the time and its gap.
+const INDENT: &str = "         ";
+
+/// A sentence in lines that fit, all but the first indented.
+pub(super) fn broken(sentence: &str) -> String {
+    let mut text = String::new();
+    let mut column = 0;
+    for word in sentence.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            text.push('\n');
+            text.push_str(INDENT);
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text
 }

@@ -136,6 +136,14 @@ async fn the_demo_takes_less_than_a_minute() {
     assert!(clock.now().as_second() < 45, "{}", clock.now());
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_line_is_wider_than_a_terminal() {
+    let lines = rotated(OptionsRequest::default()).await.lines;
+    let text = format!("{}\n{}", world::INTRODUCTION, lines.join("\n"));
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 82).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+}
+
 #[test]
 fn the_last_lines_set_both_side_by_side() {
     let figures =
@@ -145,8 +153,8 @@ fn the_last_lines_set_both_side_by_side() {
         "
 ▌ From the cluster's event log
 
-                                                  kubectl rotate   kubectl drain
-  longest time a moved Pod was unscheduled                 0.1 s           9.0 s
-  moved Pods that ever lacked room                        0 of 3          3 of 3"
+                                                kubectl rotate   kubectl drain
+  longest time a moved Pod was unscheduled               0.1 s           9.0 s
+  moved Pods that ever lacked room                      0 of 3          3 of 3"
     );
 }

@@ -15,11 +15,12 @@ const BOOT: Duration = Duration::from_secs(8);
 pub(super) const INTRODUCTION: &str = "\
 This is a simulated cluster inside this one process; nothing else is touched.
 
-It has three nodes, worker-1 to worker-3, with 4 CPUs each, and each of them is full:
-a web shop (Deployment shop/web, 6 Pods of 1 CPU), its database (StatefulSet shop/db, 3 Pods of
-1.5 CPUs, of which a PodDisruptionBudget lets only one be away at a time), and on every node a
-log agent (a DaemonSet). No node has room for even one more Pod. An autoscaler brings a new node
-for Pods that find no room; that takes about 9 seconds here, and minutes in real life.
+It has three nodes with 4 CPUs each, and each of them is full: a web shop
+(Deployment shop/web, 6 Pods of 1 CPU), its database (StatefulSet shop/db, 3 Pods
+of 1.5 CPUs, never two on one node; a PodDisruptionBudget lets only one be away at
+a time), and a log agent on every node (a DaemonSet). No node has room for one
+more Pod. An autoscaler brings a new node for Pods that find no room. That takes
+9 seconds here, and minutes in real life.
 
 worker-1 has to be replaced.";
 

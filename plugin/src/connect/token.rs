@@ -1,0 +1,151 @@
+//! Tokens for the agent: short-lived, made out to it alone, of one of the two accounts that people act through.
+//!
+//! A person's own credential never reaches the agent. It is shown to the API server only, which by its RBAC decides
+//! whether that person may have a token of the account.
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use rotate_shared::names;
+use serde::Deserialize;
+
+use super::cluster;
+use crate::cli::ConnectionFlags;
+use crate::failure::Failure;
+
+/// The shortest that the API server hands out. A follower whose token has ended takes another one.
+const LIFETIME_SECONDS: i64 = 600;
+
+/// Whom a person acts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// May begin, pause, resume and end rotations.
+    Operator,
+    /// May look.
+    Viewer,
+}
+
+impl Account {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "rotate-operator",
+            Self::Viewer => "rotate-viewer",
+        }
+    }
+}
+
+/// Where tokens come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    connection: ConnectionFlags,
+    namespace: String,
+    account: Account,
+}
+
+impl Source {
+    /// Tokens of an account in the agent's namespace.
+    pub(crate) fn new(connection: ConnectionFlags, namespace: String, account: Account) -> Self {
+        Self { connection, namespace, account }
+    }
+
+    /// Asks the API server for one.
+    ///
+    /// # Errors
+    ///
+    /// The API server cannot be asked, or refuses.
+    pub(crate) async fn token(&self) -> Result<String, Failure> {
+        let config = cluster::config(&self.connection).await.map_err(|failure| match failure {
+            Failure::Cluster(reason) => Failure::Unauthenticated(format!(
+                "the agent asks for a token, and the API server cannot be asked for one: {reason}"
+            )),
+            other => other,
+        })?;
+        let server = config.cluster_url.to_string();
+        let client = rotate_agent::client::production(config)
+            .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client, &self.namespace);
+        let request = TokenRequest {
+            spec: TokenRequestSpec {
+                audiences: vec![names::AUDIENCE.to_owned()],
+                expiration_seconds: Some(LIFETIME_SECONDS),
+                ..TokenRequestSpec::default()
+            },
+            ..TokenRequest::default()
+        };
+        let name = self.account.name();
+        let issued = accounts.create_token_request(name, &PostParams::default(), &request).await;
+        let issued = issued.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == 404 => Failure::Unauthenticated(format!(
+                "the agent asks for a token, and the cluster has no service account {}/{name} to take one of: is this \
+                 the agent's cluster, and is the agent fully installed there?",
+                self.namespace
+            )),
+            error => cluster::refused(error, &server),
+        })?;
+        let status = issued.status.ok_or_else(|| Failure::Other("the API server issued no token".to_owned()))?;
+        Ok(status.token)
+    }
+}
+
+/// Whether this is a token made out to the agent (`kubectl create token --audience`). Any other is the API server's
+/// alone.
+pub(crate) fn is_for_agent(token: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Claims {
+        aud: serde_json::Value,
+    }
+    let Some(payload) = token.split('.').nth(1).and_then(base64url) else { return false };
+    match serde_json::from_slice::<Claims>(&payload) {
+        Ok(Claims { aud: serde_json::Value::String(one) }) => one == names::AUDIENCE,
+        Ok(Claims { aud: serde_json::Value::Array(several) }) => several.iter().any(|one| one == names::AUDIENCE),
+        _ => false,
+    }
+}
+
+/// Reads base64 as JSON Web Tokens have it: URL-safe, without padding.
+fn base64url(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut number) = (0_u32, 0_u32);
+    for byte in text.bytes() {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        number = (number << 6) | u32::from(digit);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(number >> bits).ok()?);
+            number &= (1 << bits) - 1;
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_read_as_in_web_tokens() {
+        for (text, bytes) in [("", &b""[..]), ("Zg", b"f"), ("Zm8", b"fo"), ("Zm9v", b"foo"), ("-_8", b"\xfb\xff")] {
+            assert_eq!(base64url(text).as_deref(), Some(bytes), "{text}");
+        }
+        assert_eq!(base64url("Zm9v="), None);
+    }
+
+    #[test]
+    fn only_a_token_made_out_to_the_agent_is_shown_to_it() {
+        // {"aud":["kubectl-rotate.dev"]}, {"aud":"kubectl-rotate.dev"}, {"aud":["https://kubernetes.default.svc"]}
+        assert!(is_for_agent("e30.eyJhdWQiOlsia3ViZWN0bC1yb3RhdGUuZGV2Il19.c2ln"));
+        assert!(is_for_agent("e30.eyJhdWQiOiJrdWJlY3RsLXJvdGF0ZS5kZXYifQ.c2ln"));
+        assert!(!is_for_agent("e30.eyJhdWQiOlsiaHR0cHM6Ly9rdWJlcm5ldGVzLmRlZmF1bHQuc3ZjIl19.c2ln"));
+        for text in ["", "secret", "a.b.c", "e30.e30.e30"] {
+            assert!(!is_for_agent(text), "{text}");
+        }
+    }
+}
