@@ -15,6 +15,8 @@ mod observe;
 mod progress;
 mod recover;
 mod slots;
+#[cfg(test)]
+mod testing;
 
 pub mod effect;
 pub mod observation;

@@ -24,7 +24,7 @@ const UNWANTED: SignedDuration = SignedDuration::from_secs(15);
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// The phase that the barrier belongs to.
-    phase: Option<Phase>,
+    pub(super) phase: Option<Phase>,
     /// UIDs of the unfinished Pods of the last consistent list of this phase.
     pub(super) listed: Option<BTreeSet<String>>,
     /// Claims that were read.

@@ -176,8 +176,6 @@ pub struct OwnerSeen {
     pub overdue: bool,
     /// All that it wants is Ready, or it wants nothing any more.
     pub satisfied: bool,
-    /// How often its Pods came back to the candidate.
-    pub returns: u32,
     /// To be read anew: what it wants would settle a wait.
     pub ask: Option<(String, Owner)>,
 }

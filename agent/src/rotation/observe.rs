@@ -526,3 +526,6 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -146,7 +146,6 @@ fn group<'a>(known: &Known<'a>, namespace: &str, owner: &Owner, moves: &[&'a Mov
         pending: count(pending),
         overdue: since.is_some_and(|since| now.duration_since(since) > SignedDuration::from_secs(timeout)),
         satisfied: wants.is_some_and(|wants| ready_now >= wants),
-        returns: count(returns),
         ask: ask(known, namespace, owner, ready_landed < to_replace || pending > 0),
     };
     let pending = choose(&gone, &landed_pods, &unbound, returns + landed, pending);
@@ -221,3 +220,6 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

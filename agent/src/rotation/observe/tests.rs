@@ -1,0 +1,295 @@
+use serde_json::json;
+
+use super::*;
+use crate::rotation::memory::Created;
+use crate::rotation::observation::Refused;
+use crate::rotation::testing::{after, cluster, entry, landed, old, young};
+use crate::surge::testing;
+
+fn seen(entry: &Entry, state: &State, memory: &Memory) -> Observation {
+    observe(entry, state, memory, Slot::Free, after(60))
+}
+
+/// A placeholder of this rotation for a Pod, Running on this node, with what `over` says in its place.
+fn room(entry: &Entry, pod: &str, node: &str, over: &serde_json::Value) -> Pod {
+    let labels = json!({
+        "kubectl-rotate.dev/rotation": entry.record.id,
+        "kubectl-rotate.dev/class": "a",
+        "kubectl-rotate.dev/pod-uid": pod,
+    });
+    let mut object = json!({
+        "metadata": { "labels": labels, "uid": format!("room-{pod}"), "ownerReferences": null },
+        "spec": { "nodeName": node, "priority": -10 },
+    });
+    testing::merge(&mut object, over);
+    testing::pod(names::ROOM_NAMESPACE, &names::placeholder_name(&entry.record.id, pod, 0), &object)
+}
+
+fn states(entry: &Entry, others: &[&str], pods: Vec<Pod>) -> Vec<RoomState> {
+    let state = cluster(entry, others, pods);
+    seen(entry, &state, &Memory::default()).room.into_iter().map(|room| room.state).collect()
+}
+
+#[test]
+fn a_cache_that_has_not_seen_everything_says_nothing() {
+    let entry = entry(&["p1"]);
+    let state = testing::state([testing::node("cand", &json!({}))], [old("p1")]);
+    let seen = seen(&entry, &state, &Memory::default());
+    assert!(!seen.synced && seen.leaving.is_empty() && seen.node == NodeSeen::Gone);
+}
+
+#[test]
+fn the_node_is_recognised_by_its_uid_and_its_marks_by_the_rotation() {
+    let mut entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let marked = NodeSeen::Here { marked: true, traces: true, deleting: false };
+    assert_eq!(seen(&entry, &state, &Memory::default()).node, marked);
+    let mut memory = Memory { marks: Some((false, after(59))), ..Memory::default() };
+    let unmarked = NodeSeen::Here { marked: false, traces: false, deleting: false };
+    assert_eq!(seen(&entry, &state, &memory).node, unmarked, "our own patch is believed before the cache shows it");
+    memory.refresh(&entry.record, &state, after(120));
+    assert_eq!(seen(&entry, &state, &memory).node, marked, "but not for ever");
+    entry.record.node_uid = "another".to_owned();
+    assert_eq!(seen(&entry, &state, &Memory::default()).node, NodeSeen::Gone);
+}
+
+#[test]
+fn the_barrier_is_passed_once_all_that_was_listed_is_in_the_cache() {
+    let entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let listed = |uids: &[&str]| Memory {
+        listed: Some(uids.iter().map(|uid| (*uid).to_owned()).collect()),
+        ..Memory::default()
+    };
+    assert_eq!(seen(&entry, &state, &Memory::default()).barrier, Barrier::Open);
+    assert_eq!(seen(&entry, &state, &listed(&["p1"])).barrier, Barrier::Passed);
+    assert_eq!(seen(&entry, &state, &listed(&["p1", "late"])).barrier, Barrier::Open);
+}
+
+#[test]
+fn a_list_of_an_earlier_phase_does_not_count() {
+    let mut entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let mut memory = Memory::default();
+    memory.refresh(&entry.record, &state, after(10));
+    memory.listed = Some(BTreeSet::new());
+    memory.refresh(&entry.record, &state, after(11));
+    assert!(memory.listed.is_some());
+    entry.record.enter(Phase::Settling, after(12));
+    memory.refresh(&entry.record, &state, after(12));
+    assert_eq!(memory.listed, None);
+}
+
+#[test]
+fn only_a_running_placeholder_on_a_node_that_takes_pods_holds_room() {
+    let entry = entry(&["p1"]);
+    let held = |over: serde_json::Value| states(&entry, &["b"], vec![old("p1"), room(&entry, "p1", "b", &over)]);
+    assert!(matches!(held(json!({}))[..], [RoomState::Held { .. }]));
+    assert!(matches!(held(json!({ "status": { "phase": "Pending" } }))[..], [RoomState::Coming { .. }]));
+    assert!(matches!(held(json!({ "status": { "phase": "Failed" } }))[..], [RoomState::Lost { .. }]));
+    assert!(matches!(
+        held(json!({ "metadata": { "deletionTimestamp": "2026-01-05T02:00:00Z" } }))[..],
+        [RoomState::Ending]
+    ));
+    assert!(matches!(held(json!({ "spec": { "nodeName": "cand" } }))[..], [RoomState::Lost { .. }]));
+    assert!(matches!(held(json!({ "spec": { "nodeName": "nowhere" } }))[..], [RoomState::Lost { .. }]));
+}
+
+#[test]
+fn room_on_a_node_that_stops_taking_pods_is_lost_and_says_why() {
+    let entry = entry(&["p1"]);
+    for (over, why) in [
+        (json!({ "spec": { "unschedulable": true } }), "node b is cordoned"),
+        (json!({ "metadata": { "deletionTimestamp": "2026-01-05T02:00:00Z" } }), "node b is being deleted"),
+        (json!({ "status": { "conditions": [] } }), "node b is not Ready"),
+    ] {
+        let mut state = cluster(&entry, &[], [old("p1"), room(&entry, "p1", "b", &json!({}))]);
+        state.apply_node(testing::node("b", &over));
+        let room = seen(&entry, &state, &Memory::default()).room;
+        assert_eq!(room[0].state, RoomState::Lost { why: why.to_owned() });
+    }
+}
+
+#[test]
+fn the_schedulers_message_is_shown() {
+    let entry = entry(&["p1"]);
+    let condition = json!({ "type": "PodScheduled", "status": "False", "message": "0/2 nodes are available" });
+    let pending = json!({ "spec": { "nodeName": null }, "status": { "phase": "Pending", "conditions": [condition] } });
+    let rooms = states(&entry, &["b"], vec![old("p1"), room(&entry, "p1", "b", &pending)]);
+    assert_eq!(rooms, [RoomState::Coming { message: Some("0/2 nodes are available".to_owned()) }]);
+}
+
+#[test]
+fn a_placeholder_serves_its_pod_and_none_that_asks_for_more() {
+    let entry = entry(&["p1", "p2"]);
+    let big = testing::pod("shop", "p2", &testing::requesting(&json!({ "cpu": "2" })));
+    let state = cluster(&entry, &["b"], [old("p1"), big, room(&entry, "p1", "b", &json!({}))]);
+    let needs = seen(&entry, &state, &Memory::default()).needs;
+    let serves: Vec<_> = needs.iter().map(|need| (&*need.uid, need.serves.len())).collect();
+    assert_eq!(serves, [("p1", 1), ("p2", 0)]);
+}
+
+#[test]
+fn a_placeholder_where_the_pod_would_not_run_serves_nobody_and_says_why() {
+    let entry = entry(&["p1"]);
+    let selecting = testing::pod("shop", "p1", &json!({ "spec": { "nodeSelector": { "disk": "ssd" } } }));
+    let state = cluster(&entry, &["b"], [selecting.clone(), room(&entry, "p1", "b", &json!({}))]);
+    let mut memory = Memory::default();
+    memory.refresh(&entry.record, &state, after(60));
+    let seen = seen(&entry, &state, &memory);
+    assert!(seen.needs[0].serves.is_empty());
+    assert!(
+        matches!(&seen.room[0].state, RoomState::Held { misfit: Some(why), .. } if why.contains("disk")),
+        "{:?}",
+        seen.room
+    );
+}
+
+#[test]
+fn room_is_judged_for_a_replacement_that_does_not_exist_yet_by_the_pod_that_left() {
+    let entry = entry(&["p1"]);
+    let before = cluster(
+        &entry,
+        &["b"],
+        [testing::pod("shop", "p1", &json!({ "spec": { "nodeSelector": { "disk": "ssd" } } }))],
+    );
+    let mut memory = Memory::default();
+    memory.refresh(&entry.record, &before, after(50));
+    let state = cluster(&entry, &["b"], [room(&entry, "p1", "b", &json!({}))]);
+    assert!(seen(&entry, &state, &memory).needs[0].serves.is_empty());
+    // After a restart only its class is known.
+    assert_eq!(seen(&entry, &state, &Memory::default()).needs[0].serves.len(), 1);
+}
+
+#[test]
+fn a_placeholder_that_was_created_is_coming_before_the_cache_shows_it() {
+    let entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let created = Created { uid: "u".to_owned(), pod_uid: "p1".to_owned(), class: "a".to_owned(), at: after(59) };
+    let mut memory = Memory::default();
+    memory.created.insert("room-x".to_owned(), created);
+    memory.attempts.insert("p1".to_owned(), (0, after(59)));
+    let observed = seen(&entry, &state, &memory);
+    assert_eq!(observed.room[0].state, RoomState::Coming { message: None });
+    assert_eq!((observed.needs[0].coming.len(), observed.needs[0].attempt), (1, 1));
+    memory.refresh(&entry.record, &state, after(90));
+    assert!(seen(&entry, &state, &memory).room.is_empty(), "it never appeared");
+}
+
+#[test]
+fn a_placeholder_that_was_deleted_is_ending_before_the_cache_shows_it() {
+    let entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1"), room(&entry, "p1", "b", &json!({}))]);
+    let mut memory = Memory::default();
+    memory.released.insert("room-p1".to_owned(), after(59));
+    let seen = seen(&entry, &state, &memory);
+    assert_eq!(seen.room[0].state, RoomState::Ending);
+    assert!(seen.needs[0].coming.is_empty(), "it is not being preempted");
+}
+
+#[test]
+fn placeholders_of_other_rotations_are_not_ours() {
+    let entry = entry(&["p1"]);
+    let other = room(&entry, "p1", "b", &json!({ "metadata": { "labels": { "kubectl-rotate.dev/rotation": "x" } } }));
+    assert!(states(&entry, &["b"], vec![old("p1"), other]).is_empty());
+}
+
+#[test]
+fn numbers_of_placeholders_rise_and_slow_down() {
+    let entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let next = |attempt| {
+        let mut memory = Memory::default();
+        memory.attempts.insert("p1".to_owned(), (attempt, after(60)));
+        let need = seen(&entry, &state, &memory).needs.remove(0);
+        (need.attempt, need.not_before)
+    };
+    assert_eq!(next(0), (1, None));
+    assert_eq!(next(1), (2, None));
+    assert_eq!(next(2), (3, Some(after(61))));
+    assert_eq!(next(5), (6, Some(after(68))));
+    assert_eq!(next(50), (51, Some(after(92))));
+}
+
+#[test]
+fn evictions_that_a_budget_has_not_counted_yet_are_counted_for_it() {
+    let entry = entry(&["p1", "p2"]);
+    let labels = json!({ "metadata": { "labels": { "app": "web" } } });
+    let pods = ["p1", "p2"].map(|name| testing::pod("shop", name, &labels));
+    let mut state = cluster(&entry, &["b"], pods);
+    state.apply_pdb(testing::pdb(&json!({
+        "metadata": { "namespace": "shop", "name": "web", "uid": "pdb" },
+        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } },
+        "status": { "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2 },
+    })));
+    let mut memory = Memory::default();
+    assert_eq!(seen(&entry, &state, &memory).budgets[0].allowed, 1);
+    memory.note_evicting("p1", &state, after(59));
+    let observed = seen(&entry, &state, &memory);
+    assert_eq!(observed.budgets[0].allowed, 0);
+    assert!(observed.budgets[0].closed.message.ends_with("evictions that it allowed are on their way"));
+}
+
+#[test]
+fn a_late_pod_is_judged_and_one_of_the_record_is_not_fresh() {
+    let entry = entry(&["p1"]);
+    let late = testing::pod("shop", "late", &json!({}));
+    let bare = testing::pod("shop", "bare", &json!({ "metadata": { "ownerReferences": null } }));
+    let state = cluster(&entry, &["b"], [old("p1"), late, bare]);
+    let verdicts = seen(&entry, &state, &Memory::default()).verdicts;
+    assert_eq!(verdicts.fresh.iter().map(|fresh| &*fresh.uid).collect::<Vec<_>>(), ["late"]);
+    assert!(verdicts.fresh[0].room.is_some());
+    assert_eq!(verdicts.blockers.iter().map(|blocker| blocker.code).collect::<Vec<_>>(), [Code::BarePod]);
+}
+
+#[test]
+fn the_first_look_notes_young_siblings() {
+    let mut entry = entry(&[]);
+    entry.record.surge = None;
+    let state = cluster(&entry, &["b"], [old("p1"), landed("n1", "b"), young("n2", &json!({}))]);
+    let verdicts = seen(&entry, &state, &Memory::default()).verdicts;
+    assert_eq!(verdicts.fresh.len(), 1);
+    assert_eq!(verdicts.fresh[0].siblings, ["n1", "n2"]);
+}
+
+#[test]
+fn claims_are_asked_for_before_anything_is_judged() {
+    let mut entry = entry(&[]);
+    entry.record.surge = None;
+    let volumes = json!({ "spec": { "volumes": [{ "name": "d", "persistentVolumeClaim": { "claimName": "data" } }] } });
+    let state = cluster(&entry, &["b"], [testing::pod("shop", "p1", &volumes)]);
+    let mut memory = Memory::default();
+    let key = (Box::from("shop"), Box::from("data"));
+    let verdicts = seen(&entry, &state, &memory).verdicts;
+    assert_eq!((verdicts.unknown_claims, verdicts.fresh.len()), (vec![key.clone()], 0));
+    memory.volumes.claims.insert(key, crate::cache::volumes::Claim::Unbound);
+    assert_eq!(seen(&entry, &state, &memory).verdicts.fresh.len(), 1);
+}
+
+#[test]
+fn a_nominated_replacement_has_its_room_and_one_that_cannot_preempt_says_so() {
+    let entry = entry(&["p1"]);
+    let pending = |over: serde_json::Value| {
+        let state = cluster(&entry, &["b"], [young("n1", &over)]);
+        seen(&entry, &state, &Memory::default()).needs.remove(0).pending.unwrap()
+    };
+    assert!(pending(json!({ "status": { "nominatedNodeName": "b" } })).nominated);
+    assert!(!pending(json!({ "status": { "nominatedNodeName": "cand" } })).nominated);
+    assert!(!pending(json!({ "status": { "nominatedNodeName": "nowhere" } })).nominated);
+    assert!(pending(json!({ "spec": { "preemptionPolicy": "Never" } })).cannot_preempt);
+    assert!(pending(json!({ "spec": { "priority": -10 } })).cannot_preempt);
+    assert!(pending(json!({ "spec": { "schedulerName": "volcano" } })).cannot_preempt);
+    assert!(!pending(json!({})).cannot_preempt);
+}
+
+#[test]
+fn refusals_are_forgotten_with_their_pod() {
+    let entry = entry(&["p1"]);
+    let mut memory = Memory::default();
+    let notice = Notice { code: Code::Throttled, object: String::new(), message: String::new(), remedy: String::new() };
+    memory.refused.insert("p1".to_owned(), Refused { until: after(90), notice });
+    memory.refresh(&entry.record, &cluster(&entry, &["b"], [old("p1")]), after(60));
+    assert_eq!(memory.refused.len(), 1);
+    memory.refresh(&entry.record, &cluster(&entry, &["b"], []), after(61));
+    assert!(memory.refused.is_empty());
+}
