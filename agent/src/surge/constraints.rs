@@ -13,6 +13,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rotate_shared::Code;
 use rotate_shared::names::{HOSTNAME, ROOM_NAMESPACE};
@@ -232,8 +233,8 @@ fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
                     terms::selects(own, &pod.namespace, &other.namespace, &other.labels) == terms::Selected::Yes
                 })
             };
-            let mut pods = state.pods_in(&namespace);
-            pods.retain(|other| other.holds_room() && other.shape == shape && other.uid != pod.uid && !mutual(other));
+            let mut pods = state.pods_where(&namespace, |_, other| Arc::ptr_eq(other, &shape));
+            pods.retain(|other| other.holds_room() && other.uid != pod.uid && !mutual(other));
             if !pods.is_empty() {
                 found.push(Repellents { topology_key: term.topology_key.clone(), pods });
             }

@@ -4,6 +4,7 @@
 //! on what is not known (labels of namespaces) it is the careful one: the Pod does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::terms::{self, Selected};
 use crate::cache::selector::{Labels, TaintEffect};
@@ -116,9 +117,9 @@ impl<'a> Cluster<'a> {
         let nodes = self.state.nodes().filter(|node| counts_for(node));
         let domain_of: BTreeMap<&str, &str> = nodes.filter_map(|node| Some((&*node.name, node.label(key)?))).collect();
         let mut counts: BTreeMap<Box<str>, i64> = domain_of.values().map(|domain| (Box::from(*domain), 0)).collect();
-        for other in self.bound_in(&pod.namespace) {
+        for other in self.bound_in(&pod.namespace, |labels| matches(spread, labels)) {
             // As the scheduler counts: Pods that are shutting down are left out.
-            if other.uid == pod.uid || other.deleted.is_some() || !matches(spread, &other.labels) {
+            if other.uid == pod.uid || other.deleted.is_some() {
                 continue;
             }
             let domain = other.node.as_deref().and_then(|name| domain_of.get(name));
@@ -132,11 +133,12 @@ impl<'a> Cluster<'a> {
     /// Bound Pods that a term of a Pod of `namespace` means, or may mean.
     fn meant(&self, term: &PodTerm, namespace: &str) -> Vec<Pod> {
         let means = |other: &Pod| terms::selects(term, namespace, &other.namespace, &other.labels) != Selected::No;
+        let selected = |labels: &Labels| term.selector.as_ref().is_some_and(|selector| selector.matches(labels));
         let among: Vec<_> = match &term.namespace_selector {
             // Only the Pods themselves tell which namespaces there are.
             Some(_) => self.present(self.state.pods().collect()).chain(self.placed.iter().cloned()).collect(),
-            None if term.namespaces.is_empty() => self.bound_in(namespace),
-            None => term.namespaces.iter().flat_map(|listed| self.bound_in(listed)).collect(),
+            None if term.namespaces.is_empty() => self.bound_in(namespace, selected),
+            None => term.namespaces.iter().flat_map(|listed| self.bound_in(listed, selected)).collect(),
         };
         among.into_iter().filter(means).collect()
     }
@@ -148,7 +150,7 @@ impl<'a> Cluster<'a> {
         let repelling = shapes.filter(|(own, shape)| shape.anti_affinity.iter().any(|term| means(term, own)));
         let mut found: Vec<Pod> = Vec::new();
         for (namespace, shape) in repelling {
-            found.extend(self.present(self.state.pods_in(&namespace)).filter(|other| other.shape == shape));
+            found.extend(self.present(self.state.pods_where(&namespace, |_, other| Arc::ptr_eq(other, &shape))));
         }
         found.extend(self.placed.iter().cloned());
         let keys = |other: Pod| {
@@ -169,9 +171,10 @@ impl<'a> Cluster<'a> {
         self.present(self.state.pods_on(node)).chain(placed).collect()
     }
 
-    fn bound_in(&self, namespace: &str) -> Vec<Pod> {
-        let placed = self.placed.iter().filter(|pod| &*pod.namespace == namespace).cloned();
-        self.present(self.state.pods_in(namespace)).chain(placed).collect()
+    /// Bound Pods of a namespace with labels that are wanted.
+    fn bound_in(&self, namespace: &str, wanted: impl Fn(&Labels) -> bool) -> Vec<Pod> {
+        let placed = self.placed.iter().filter(|pod| &*pod.namespace == namespace && wanted(&pod.labels)).cloned();
+        self.present(self.state.pods_where(namespace, |labels, _| wanted(labels))).chain(placed).collect()
     }
 
     fn present(&self, pods: Vec<Pod>) -> impl Iterator<Item = Pod> {
