@@ -64,7 +64,7 @@ impl Session {
             TransportError::Address { .. } => Failure::Usage(error.to_string()),
             _ => error.into(),
         })?;
-        let agent = Agent::new(transport).patient(self.connection.request_timeout.map(|timeout| timeout.0));
+        let agent = Agent::new(transport, self.clock).patient(self.connection.request_timeout.map(|timeout| timeout.0));
         agent.check_version().await.map_err(|failure| match failure {
             Failure::AgentUnreachable(reason) => {
                 Failure::AgentUnreachable(format!("{reason}. Is the port forwarded? As in: {}", self.port_forward()))

@@ -24,7 +24,7 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
     // The agent's version is wanted even where it is one that this program would not work with.
     let agent_version = match &session.agent.agent_url {
         Some(url) if !args.client => Some(
-            Agent::new(Url::new(url, None, None)?)
+            Agent::new(Url::new(url, None, None)?, session.clock)
                 .patient(session.connection.request_timeout.map(|timeout| timeout.0))
                 .version()
                 .await?,

@@ -10,7 +10,8 @@ use http::Method;
 use rotate_agent::clock::Clock;
 use rotate_shared::plan::PlanRequest;
 use rotate_shared::{
-    CancelRequest, Code, NodeList, Plan, PlanList, Problem, Rotation, RotationList, RotationRequest, VersionInfo,
+    CacheInfo, CancelRequest, Code, NodeList, Plan, PlanList, Problem, Rotation, RotationList, RotationRequest,
+    VersionInfo,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,23 +24,24 @@ use crate::failure::Failure;
 /// Answers are a few kilobytes a Pod or node; what is longer is not ours.
 const LARGEST_ANSWER: usize = 256 << 20;
 
-/// How often a starting agent is asked whether it is ready.
-const LOOK: Duration = Duration::from_millis(100);
-/// After two seconds a person wonders.
-const SLOW: u32 = 20;
+/// How often an agent that has just started is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How many times: it reads a cluster of usual size well within that.
+const TIMES: u32 = 20;
 
 /// An agent that answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
     transport: Arc<dyn Transport>,
+    clock: Clock,
     /// How long an answer may take; following a rotation has no limit.
     patience: Option<Duration>,
 }
 
 impl Agent {
     /// An agent behind this transport, whatever its version.
-    pub(crate) fn new(transport: impl Transport + 'static) -> Self {
-        Self { transport: Arc::new(transport), patience: None }
+    pub(crate) fn new(transport: impl Transport + 'static, clock: Clock) -> Self {
+        Self { transport: Arc::new(transport), clock, patience: None }
     }
 
     /// Bounds each request, as `--request-timeout` says.
@@ -66,22 +68,9 @@ impl Agent {
         )))
     }
 
-    /// Waits until the agent has read the cluster; `slow` is told once why that takes long.
-    pub(crate) async fn until_ready(&self, clock: Clock, mut slow: impl FnMut(&str)) -> Result<(), Failure> {
-        let mut looks = 0;
-        loop {
-            match self.rotations().await {
-                Err(Failure::Problem(problem)) if problem.code == Code::NotReady => {
-                    looks += 1;
-                    if looks == SLOW {
-                        slow(&problem.detail);
-                    }
-                    clock.sleep(LOOK).await;
-                }
-                Err(failure) => return Err(failure),
-                Ok(_) => return Ok(()),
-            }
-        }
+    /// What the agent's cache holds, and what keeps it from being whole.
+    pub(crate) async fn cache(&self) -> Result<CacheInfo, Failure> {
+        self.call(Method::GET, "/v1/cache".to_owned(), None::<&()>).await
     }
 
     /// Plans, one a node.
@@ -177,16 +166,28 @@ impl Agent {
         body: Option<&B>,
     ) -> Result<T, Failure> {
         let body = body.map(|body| serde_json::to_vec(body).expect("wire types can be written as JSON"));
-        let answer = async {
-            let answer = self.transport.send(method, path, body.map(Bytes::from)).await?;
-            let answer = refused(answer).await?;
-            Ok::<_, Failure>(whole(answer).await?)
-        };
-        let answer = match self.patience {
-            None => answer.await?,
-            Some(patience) => tokio::time::timeout(patience, answer).await.map_err(|_| {
-                Failure::AgentUnreachable(format!("the agent did not answer within {} s", patience.as_secs_f64()))
-            })??,
+        let body = body.map(Bytes::from);
+        let mut times = 0;
+        let answer = loop {
+            let answer = async {
+                let answer = self.transport.send(method.clone(), path.clone(), body.clone()).await?;
+                let answer = refused(answer).await?;
+                Ok::<_, Failure>(whole(answer).await?)
+            };
+            let answer = match self.patience {
+                None => answer.await,
+                Some(patience) => tokio::time::timeout(patience, answer).await.unwrap_or_else(|_| {
+                    let seconds = patience.as_secs_f64();
+                    Err(Failure::AgentUnreachable(format!("the agent did not answer within {seconds} s")))
+                }),
+            };
+            match answer {
+                Err(Failure::Problem(problem)) if problem.code == Code::NotReady && times < TIMES => {
+                    times += 1;
+                    self.clock.sleep(AGAIN).await;
+                }
+                answer => break answer?,
+            }
         };
         read(&answer)
     }

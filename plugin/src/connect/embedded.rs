@@ -22,6 +22,11 @@ const ELECTION: Duration = Duration::from_millis(500);
 /// How often: an API server that answers at all has answered by then.
 const ELECTIONS: u32 = 20;
 
+/// After two seconds a person wonders.
+const SLOW: u32 = 10;
+/// Five minutes are enough for any cluster that answers.
+const GIVE_UP: u32 = 1500;
+
 /// What an embedded agent is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -83,9 +88,8 @@ impl Embedded {
                 led => led?,
             }
         }
-        let agent = Agent::new(InProcess::new(engine.router()));
-        let console = session.console;
-        agent.until_ready(session.clock, |why| console.note(&format!("Waiting for the agent: {why}"))).await?;
+        let agent = Agent::new(InProcess::new(engine.router()), session.clock);
+        ready(session, &engine, &agent).await?;
         Ok(Self { agent, engine })
     }
 
@@ -192,6 +196,30 @@ impl Embedded {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Waits until the agent has read the cluster, says what that waits for, and gives up where it cannot succeed.
+async fn ready(session: &Session, engine: &Engine, agent: &Agent) -> Result<(), Failure> {
+    let mut looks = 0;
+    loop {
+        tokio::select! {
+            () = engine.ready() => return Ok(()),
+            () = session.clock.sleep(LOOK) => looks += 1,
+        }
+        let feeds = agent.cache().await?.feeds;
+        let troubles: Vec<String> =
+            feeds.into_iter().filter(|feed| !feed.synced).filter_map(|feed| feed.last_error).collect();
+        if let Some(refused) = troubles.iter().find(|trouble| trouble.contains(" 401 ") || trouble.contains(" 403 ")) {
+            return Err(Failure::NotAuthorised(format!("failed to {refused}")));
+        }
+        if looks == SLOW {
+            let why = if troubles.is_empty() { "the cluster is large".to_owned() } else { troubles.join("; ") };
+            session.console.note(&format!("Still reading the cluster: {why}"));
+        }
+        if looks == GIVE_UP {
+            return Err(Failure::Cluster("the cluster and the agent's records could not be read".to_owned()));
         }
     }
 }

@@ -40,6 +40,26 @@ fn a_person_without_permission_is_told_so() {
 }
 
 #[test]
+fn who_may_not_read_every_pod_is_told_so_and_not_kept_waiting() {
+    let cluster = Cluster::with_room(true);
+    let someone = Identity { user: "someone".to_owned(), ..Identity::default() };
+    cluster.sim.set_access(Access {
+        tokens: [("secret".to_owned(), someone)].into(),
+        rules: vec![Rule::new(
+            "someone",
+            &["*"],
+            &["nodes", "namespaces", "scheduling.k8s.io/priorityclasses", "coordination.k8s.io/leases"],
+        )],
+        token_required: true,
+    });
+    let run = cluster.embedded(&["node", "w1", "--yes", "--token", "secret"]);
+    assert_eq!(run.code, Some(7), "{}", run.stderr);
+    let last = run.stderr.lines().last().expect("it says why");
+    assert!(last.starts_with("Error from server (Forbidden): failed to read /api/v1/pods"), "{}", run.stderr);
+    assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
 fn another_holder_of_the_lease_is_named() {
     let cluster = Cluster::with_room(true);
     cluster.sim.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubectl-rotate"}}));

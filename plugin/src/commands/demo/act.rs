@@ -35,8 +35,8 @@ pub(super) async fn rotate(
         .await
         .map_err(|error| Failure::Other(format!("failed to {error}")))?;
     let engine = rotate_agent::Agent::start(Config::default(), client, clock);
-    let agent = Agent::new(InProcess::new(engine.router()));
-    agent.until_ready(clock, |_| {}).await?;
+    engine.ready().await;
+    let agent = Agent::new(InProcess::new(engine.router()), clock);
     let nodes = vec![CANDIDATE.to_owned()];
     let request = PlanRequest { nodes: nodes.clone(), options: options.clone(), ..PlanRequest::default() };
     for found in agent.plan(&request).await? {

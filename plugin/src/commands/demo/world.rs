@@ -16,11 +16,11 @@ pub(super) const INTRODUCTION: &str = "\
 This is a simulated cluster inside this one process; nothing else is touched.
 
 It has three nodes with 4 CPUs each, and each of them is full: a web shop
-(Deployment shop/web, 6 Pods of 1 CPU), its database (StatefulSet shop/db, 3 Pods
-of 1.5 CPUs, never two on one node; a PodDisruptionBudget lets only one be away at
-a time), and a log agent on every node (a DaemonSet). No node has room for one
-more Pod. An autoscaler brings a new node for Pods that find no room. That takes
-9 seconds here, and minutes in real life.
+(Deployment shop/web, 6 Pods of 1 CPU), its database (StatefulSet shop/db, 3
+Pods of 1.5 CPUs, never two on one node; a PodDisruptionBudget lets only one
+be away at a time), and a log agent on every node (a DaemonSet). No node has
+room for one more Pod. An autoscaler brings a new node for Pods that find no
+room. That takes 9 seconds here, and minutes in real life.
 
 worker-1 has to be replaced.";
 
