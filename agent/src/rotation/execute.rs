@@ -419,3 +419,6 @@ fn backoff(count: u32, key: &str) -> SignedDuration {
     let jitter = i64::try_from(names::fnv1a(&format!("{key}/{count}")) % 250).unwrap_or(0);
     SignedDuration::from_millis((base + base * jitter / 1000).min(30_000))
 }
+
+#[cfg(test)]
+mod tests;
