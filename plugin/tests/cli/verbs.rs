@@ -4,6 +4,7 @@ use rotate_sim::objects;
 use serde_json::json;
 
 use crate::cluster::Cluster;
+use crate::support::{interrupted, started};
 
 #[test]
 fn a_node_is_rotated_and_each_change_is_a_line_on_stderr() {
@@ -104,6 +105,31 @@ fn when_the_time_to_wait_is_over_the_agent_goes_on_and_the_next_command_is_print
     let status = cluster.rotate(&["status", "node/w1"]);
     assert!(status.stdout.contains("Phase:       Surging\n"), "{}", status.stdout);
     assert!(status.stdout.contains("waiting "), "a wait names its blocker: {}", status.stdout);
+}
+
+#[test]
+fn ctrl_c_ends_only_the_waiting() {
+    let cluster = Cluster::with_room(false).agent();
+    let child = started(&["node", "w1", "--yes", "--agent-url", &cluster.agent_url]);
+    cluster.until(|sim| sim.list("pods").iter().any(|pod| pod["metadata"]["namespace"] == "kubectl-rotate-room"));
+    let run = interrupted(child);
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    assert!(run.stderr.contains("Interrupted; it goes on in the agent."), "{}", run.stderr);
+    assert!(run.stderr.contains(&format!(" -w --agent-url {}\n", cluster.agent_url)), "{}", run.stderr);
+    assert!(cluster.rotate(&["status", "node/w1"]).stdout.contains("Phase:       Surging\n"));
+}
+
+#[test]
+fn several_nodes_are_one_batch() {
+    let cluster = Cluster::with_room(true).agent();
+    let run = cluster.rotate(&["node", "w2", "w3", "--yes", "--max-concurrent", "2", "-o", "json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let list: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(list["kind"], "RotationList");
+    let batch = list["items"][0]["batch"].as_str().expect("they are a batch");
+    assert_eq!(list["items"][1]["batch"], batch);
+    let status = cluster.rotate(&["status", &format!("batch/{batch}"), "--no-headers"]);
+    assert_eq!(status.stdout.lines().count(), 2, "{}", status.stdout);
 }
 
 #[test]
