@@ -77,7 +77,7 @@ Exit codes:
   kubectl rotate status
   kubectl rotate status 4f0c2a9b1e
   kubectl rotate status node/worker-1 -w             # exits as `kubectl rotate node` would
-  kubectl rotate status batch/8d1f -w -o json        # one object a line")]
+  kubectl rotate status batch/f9b09ffcf2 -w -o json  # one object a line")]
     Status(StatusArgs),
     /// End a rotation.
     ///
@@ -296,7 +296,7 @@ pub(crate) struct AgentFlags {
 
 /// kubectl's own connection flags.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Connection, as in kubectl (see --help)")]
+#[command(next_help_heading = "Connection, as in kubectl")]
 pub(crate) struct ConnectionFlags {
     /// Path to the kubeconfig file
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
@@ -405,38 +405,4 @@ fn duration() -> ValueParser {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_surface_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn booleans_can_be_switched_off_as_in_kubectl() {
-        let cli = Cli::try_parse_from(["kubectl-rotate", "node", "a", "--wait=false", "--ignore-daemonsets=false"])
-            .expect("the command line is well formed");
-        let Some(Verb::Node(node)) = cli.verb else { panic!("not node: {:?}", cli.verb) };
-        assert!(!node.wait);
-        assert_eq!(node.rotation.ignore_daemonsets, Some(false));
-        assert_eq!(node.rotation.force, None);
-    }
-
-    #[test]
-    fn a_switch_does_not_swallow_the_name_that_follows_it() {
-        let cli = Cli::try_parse_from(["kubectl-rotate", "node", "--force", "a"]).expect("well formed");
-        let Some(Verb::Node(node)) = cli.verb else { panic!("not node") };
-        assert_eq!(node.names, ["a"]);
-    }
-
-    #[test]
-    fn connection_flags_are_accepted_before_and_after_the_verb() {
-        for line in [["kubectl-rotate", "--context", "x", "fleet"], ["kubectl-rotate", "fleet", "--context", "x"]] {
-            let cli = Cli::try_parse_from(line).expect("well formed");
-            assert_eq!(cli.connection.context.as_deref(), Some("x"));
-        }
-    }
-}
+mod tests;
