@@ -2,6 +2,7 @@
 
 use rotate_shared::names;
 
+use super::observation::PassedOver;
 use super::record::RoomClass;
 use crate::cache::Owner;
 use crate::cache::volumes::ClaimKey;
@@ -39,6 +40,8 @@ pub enum Effect {
     },
     /// Evicts a Pod.
     Evict(Eviction),
+    /// Makes the scheduler look again at a Pod that it has passed over.
+    Wake(PassedOver),
     /// Deletes the Node object of this UID.
     DeleteNode,
 }
@@ -66,6 +69,7 @@ impl Effect {
             Self::Reserve(reservation) => format!("reserve/{}", reservation.name),
             Self::Release { uid, .. } => format!("release/{uid}"),
             Self::Evict(eviction) => format!("evict/{}", eviction.uid),
+            Self::Wake(_) => "wake".to_owned(),
             Self::DeleteNode => "delete-node".to_owned(),
         }
     }
@@ -83,6 +87,7 @@ impl Effect {
             Self::Reserve(reservation) => format!("create placeholder {}/{}", names::ROOM_NAMESPACE, reservation.name),
             Self::Release { name, .. } => format!("delete placeholder {}/{name}", names::ROOM_NAMESPACE),
             Self::Evict(eviction) => format!("evict Pod {}/{}", eviction.namespace, eviction.name),
+            Self::Wake(pod) => format!("make the scheduler look at Pod {} again", pod.path),
             Self::DeleteNode => format!("delete node {node}"),
         }
     }

@@ -248,7 +248,7 @@ impl Engine {
         if self.busy.contains(&key) || self.rested.contains_key(&key) || failing {
             return;
         }
-        memory.begin(&effect, &self.cache.read(), now);
+        memory.begin(&record.id, &effect, &self.cache.read(), now);
         tracing::debug!(rotation = record.id, "{}", effect.describe(&record.node));
         self.busy.insert(key);
         let (executor, subject) = (self.executor.clone(), Subject::of(record));

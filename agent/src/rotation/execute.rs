@@ -11,20 +11,25 @@ use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::Client;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use rotate_shared::plan::Notice;
-use rotate_shared::{Code, names};
+use rotate_shared::{Amounts, Code, names};
 use serde_json::Value;
 
 use super::effect::{Effect, Reservation};
 use super::memory::{Created, Evicting, Failure, Memory};
-use super::observation::Refused;
+use super::observation::{PassedOver, Refused};
 use super::progress;
-use super::record::Record;
+use super::record::{Record, RoomClass};
 use crate::cache::decode::{self, DecodeError, Workload};
 use crate::cache::feed::{self, FeedError};
 use crate::cache::volumes::{Claim, ClaimKey};
 use crate::cache::{Owner, Resources, State};
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
+use crate::surge::constraints::Placement;
 use crate::surge::placeholder::{self, Placeholder};
+
+/// How often it is looked whether the Pod that wakes the scheduler is bound, and how many times: 3 s in all.
+const WAKE_EVERY: Duration = Duration::from_millis(50);
+const WAKE_LOOKS: u32 = 60;
 
 /// What effects are carried out with.
 #[derive(Clone)]
@@ -79,6 +84,7 @@ pub(super) enum Done {
     NameTaken(Reservation),
     Released(String),
     Answered(Eviction, Answer),
+    Woken(PassedOver),
     NodeDeleted,
 }
 
@@ -171,6 +177,7 @@ impl Executor {
                 let answer = evict::evict(&self.client, eviction).await?;
                 Ok(Done::Answered(eviction.clone(), answer))
             }
+            Effect::Wake(pod) => self.wake(subject, pod).await,
             Effect::DeleteNode => {
                 let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
                 let params = DeleteParams {
@@ -252,9 +259,35 @@ impl Executor {
         }
     }
 
+    /// Creates a Pod that asks for nothing, and deletes it once it is bound: the scheduler looks again at Pods that wait
+    /// when a bound Pod is deleted.
+    async fn wake(&self, subject: &Subject, pod: &PassedOver) -> Result<Done, ExecuteError> {
+        let pods: Api<ApiPod> = Api::namespaced(self.client.clone(), names::ROOM_NAMESPACE);
+        let name = waking_name(&subject.rotation, pod);
+        let class = RoomClass { id: "wake".to_owned(), requests: Amounts::new(), placement: Placement::default() };
+        let reservation = Reservation { name: name.clone(), pod_uid: pod.uid.clone(), class };
+        self.reserve(subject, &reservation).await?;
+        let mut tick = tokio::time::interval(WAKE_EVERY);
+        for _ in 0..WAKE_LOOKS {
+            tick.tick().await;
+            let seen = pods.get_opt(&name).await?;
+            if seen.is_none_or(|seen| seen.spec.and_then(|spec| spec.node_name).is_some()) {
+                break;
+            }
+        }
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        gone_is_fine(pods.delete(&name, &at_once).await.map(drop))?;
+        Ok(Done::Woken(pod.clone()))
+    }
+
     async fn get(&self, path: &str) -> Result<String, ExecuteError> {
         Ok(self.client.request_text(Request::get(path).body(Vec::new())?).await?)
     }
+}
+
+/// The name of the Pod that wakes the scheduler for another.
+fn waking_name(rotation: &str, pod: &PassedOver) -> String {
+    names::placeholder_name(rotation, &format!("wake {}", pod.uid), pod.attempt)
 }
 
 /// Deleting what is gone, or what another object has replaced under its name, is done.
@@ -269,11 +302,15 @@ fn gone_is_fine(result: kube::Result<()>) -> kube::Result<()> {
 
 impl Memory {
     /// Notes that an effect is on its way.
-    pub(super) fn begin(&mut self, effect: &Effect, state: &State, now: Timestamp) {
+    pub(super) fn begin(&mut self, rotation: &str, effect: &Effect, state: &State, now: Timestamp) {
         match effect {
             Effect::Evict(eviction) => self.note_evicting(&eviction.uid, state, now),
             Effect::Reserve(reservation) => {
                 self.reserving.insert(reservation.name.clone());
+            }
+            Effect::Wake(pod) => {
+                self.waking = Some(waking_name(rotation, pod));
+                self.woken.insert(pod.uid.clone(), (pod.attempt + 1, now));
             }
             _ => {}
         }
@@ -288,8 +325,12 @@ impl Memory {
         state: &State,
         now: Timestamp,
     ) {
-        if let Effect::Reserve(reservation) = effect {
-            self.reserving.remove(&reservation.name);
+        match effect {
+            Effect::Reserve(reservation) => {
+                self.reserving.remove(&reservation.name);
+            }
+            Effect::Wake(_) => self.waking = None,
+            _ => {}
         }
         match result {
             Ok(done) => {
@@ -328,6 +369,7 @@ impl Memory {
                 self.released.insert(uid, now);
             }
             Done::Answered(eviction, answer) => self.answered(&eviction, answer, state, now),
+            Done::Woken(pod) => tracing::info!(pod = pod.path, "the scheduler had passed it over, and was woken"),
             Done::NodeDeleted => {}
         }
     }

@@ -10,6 +10,7 @@ use rotate_shared::Phase;
 use rotate_shared::plan::Notice;
 
 use super::observation::Refused;
+use super::observe;
 use super::record::Record;
 use crate::cache::decode::Workload;
 use crate::cache::{Pod, State, Volumes};
@@ -55,6 +56,12 @@ pub(super) struct Memory {
     pub(super) marks: Option<(bool, Timestamp)>,
     /// Placeholders on their way to the API server.
     pub(super) reserving: BTreeSet<String>,
+    /// Nodes that a placeholder was ever seen on: whoever took its room may have been forgotten there.
+    pub(super) held_on: BTreeSet<Arc<str>>,
+    /// The Pod that is being created and deleted to wake the scheduler.
+    pub(super) waking: Option<String>,
+    /// How often the scheduler was woken for a Pod, and when last, by UID.
+    pub(super) woken: BTreeMap<String, (u32, Timestamp)>,
     /// Calls that failed, by the effect's key.
     pub(super) failures: BTreeMap<String, Failure>,
 }
@@ -113,6 +120,7 @@ impl Memory {
                 self.originals.insert(moved.uid.clone(), pod);
             }
         }
+        self.held_on.extend(observe::placeholders(state, &record.id).into_iter().filter_map(|pod| pod.node));
         self.evicting.retain(|uid, evicting| match evicting {
             Evicting::Sent => true,
             Evicting::Accepted(at) => fresh(*at) && state.pod(uid).is_some_and(|pod| pod.deleted.is_none()),
@@ -123,6 +131,7 @@ impl Memory {
         });
         self.marks = self.marks.filter(|(_, at)| fresh(*at));
         self.failures.retain(|_, failure| now.duration_since(failure.until) < UNWANTED);
+        self.woken.retain(|uid, _| state.pod(uid).is_some());
         self.refused.retain(|uid, _| state.pod(uid).is_some());
         self.refusals.retain(|uid, _| state.pod(uid).is_some());
     }

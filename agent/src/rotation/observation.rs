@@ -39,6 +39,8 @@ pub struct Observation {
     pub room: Vec<Room>,
     /// A placeholder is being created at this moment.
     pub reserving: bool,
+    /// Pods that wait for nothing on a node where we hold or held room.
+    pub passed_over: Vec<PassedOver>,
     /// Calls that failed and are tried again.
     pub failures: Vec<Notice>,
 }
@@ -215,6 +217,21 @@ pub struct Pending {
     pub stuck: bool,
     /// Waited for longer than the settle timeout.
     pub overdue: bool,
+}
+
+/// A Pod that the scheduler has made room for and then forgotten.
+///
+/// Two Pods that preempt on one node at the same time may share a victim. Where it is gone before the second one's
+/// preemption has ended, nothing wakes that Pod any more until the scheduler looks at all of them, after five minutes;
+/// the deletion of any bound Pod does (measured on 1.36.3, `docs/decisions/002-one-pod-after-another.md`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Its UID.
+    pub uid: String,
+    /// `namespace/name`.
+    pub path: String,
+    /// How often it was to be woken before.
+    pub attempt: u32,
 }
 
 /// A placeholder of this rotation.

@@ -1,5 +1,7 @@
 //! Takes an observation out of the cache, the record, and what is remembered of our own calls. Decides nothing.
 
+mod passed_over;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -40,6 +42,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
     let mut rooms = rooms(&known);
     let needs = needs(&known, &groups, &rooms);
     explain(&known, &needs, &mut rooms);
+    let passed_over = passed_over::passed_over(&known);
     let (verdicts, shutting_down) = match node {
         // Nothing is judged before it could be acted on: classes are cheap, constraints are not.
         Some(node) if record.phase() != Phase::Queued => verdicts(&known, node),
@@ -59,6 +62,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         needs,
         room: rooms.into_iter().map(|room| room.seen).collect(),
         reserving: !memory.reserving.is_empty(),
+        passed_over,
         failures: memory.failures.values().map(|failure| failure.notice.clone()).collect(),
     }
 }
@@ -297,7 +301,8 @@ fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
     let Known { entry, state, memory, .. } = *known;
     let record = &entry.record;
     let mut rooms = Vec::new();
-    for pod in placeholders(state, &record.id) {
+    let waking = |pod: &Pod| memory.waking.as_deref() == Some(&*pod.name);
+    for pod in placeholders(state, &record.id).into_iter().filter(|pod| !waking(pod)) {
         let label = |key: &str| pod.labels.get(key).map(|value| value.to_string()).unwrap_or_default();
         let released = memory.released.contains_key(&*pod.uid);
         let state = if released { RoomState::Ending } else { room_state(&pod, &record.node, state) };

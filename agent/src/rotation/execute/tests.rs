@@ -165,7 +165,7 @@ fn answered(answer: Answer, allowed: i32) -> Memory {
     })));
     let mut memory = Memory::default();
     let Effect::Evict(evicted) = eviction() else { unreachable!("it is one") };
-    memory.begin(&eviction(), &state, after(60));
+    memory.begin("0123456789", &eviction(), &state, after(60));
     assert_eq!(memory.evicting["p1"], Evicting::Sent);
     memory.end("cand", &eviction(), Ok(Done::Answered(evicted, answer)), &state, after(60));
     memory
@@ -244,4 +244,28 @@ fn a_refused_placeholder_is_told_apart_from_a_failing_api_server() {
         [403, 422, 429, 500].map(code),
         [Code::PlaceholderRefused, Code::PlaceholderRefused, Code::Throttled, Code::ApiError]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scheduler_is_woken_by_a_pod_that_is_bound_and_deleted() {
+    let (sim, executor, subject) = executor();
+    let pod = PassedOver { uid: "p3".to_owned(), path: "shop/p3".to_owned(), attempt: 1 };
+    let done = executor.execute(&subject, &Effect::Wake(pod.clone())).await;
+    assert!(matches!(done, Ok(Done::Woken(woken)) if woken == pod));
+    assert_eq!(sim.list("pods").iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).count(), 0);
+    let bound = sim.log().into_iter().any(|entry| matches!(entry.event, rotate_sim::Event::PodBound { .. }));
+    assert!(bound, "the deletion of a Pod that was never bound wakes nobody");
+}
+
+#[test]
+fn a_pod_that_wakes_the_scheduler_is_no_placeholder_of_the_rotation_meanwhile() {
+    let entry = entry(&["p1"]);
+    let pod = PassedOver { uid: "p3".to_owned(), path: "shop/p3".to_owned(), attempt: 0 };
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let mut memory = Memory::default();
+    memory.begin(&entry.record.id, &Effect::Wake(pod.clone()), &state, after(10));
+    assert_eq!(memory.waking, Some(waking_name(&entry.record.id, &pod)));
+    assert_eq!(memory.woken["p3"], (1, after(10)));
+    memory.end("cand", &Effect::Wake(pod.clone()), Ok(Done::Woken(pod)), &state, after(11));
+    assert_eq!(memory.waking, None);
 }

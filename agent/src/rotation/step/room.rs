@@ -36,9 +36,11 @@ impl Turn<'_> {
     /// once.
     pub(super) fn hold_room(&mut self, wanted: impl Fn(&Need) -> bool, create: bool) -> Cover {
         // Replacements that are on the way come first: they win the placeholders over Pods that still run.
-        let mut needs: Vec<&Need> = self.seen.needs.iter().filter(|need| wanted(need)).collect();
-        needs.sort_by_key(|need| need.pending.is_none());
+        // Then those whose own placeholder exists: whoever is left over is one for whom none was made yet.
         let room = &self.seen.room;
+        let own: BTreeSet<&str> = room.iter().map(|room| &*room.pod_uid).collect();
+        let mut needs: Vec<&Need> = self.seen.needs.iter().filter(|need| wanted(need)).collect();
+        needs.sort_by_key(|need| (need.pending.is_none(), !own.contains(&*need.uid)));
         let held: Vec<&Room> = room.iter().filter(|room| matches!(room.state, RoomState::Held { .. })).collect();
         let serving =
             matching::maximum(needs.len(), held.len(), |need, room| needs[need].serves.contains(&held[room].uid));
@@ -88,6 +90,7 @@ impl Turn<'_> {
                 self.release(room);
             }
         }
+        self.effects.extend(self.seen.passed_over.first().cloned().map(Effect::Wake));
         self.progress.reserved = u32::try_from(cover.covered.len()).unwrap_or(u32::MAX);
         cover
     }
