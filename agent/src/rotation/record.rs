@@ -1,7 +1,7 @@
 //! What is written down about a rotation: enough to go on after a crash, and nothing that the cluster itself tells.
 //!
 //! A record is written on a change of phase and where the set of Pods to move changes: at most about ten times. How far
-//! the Pods are is read off the cluster each time ([`super::progress`]), so that a new leader starts from the truth.
+//! the Pods are is read off the cluster each time (`progress.rs`), so that a new leader starts from the truth.
 
 use jiff::Timestamp;
 use rotate_shared::plan::{Notice, Provider};
