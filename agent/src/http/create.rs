@@ -160,7 +160,7 @@ pub(super) fn refuse(error: StoreError) -> Refusal {
         }
         StoreError::NotFound(id) => Refusal::not_found("rotations", id),
         StoreError::Finished(id) => Refusal::new(Code::WrongPhase, format!("rotation {id:?} is over")).rotation(id),
-        StoreError::Conflict(_) | StoreError::TimedOut(_) | StoreError::Api { .. } => {
+        StoreError::Conflict(_) | StoreError::TimedOut { .. } | StoreError::Api { .. } => {
             Refusal::new(Code::UpstreamFailed, format!("failed to {error}"))
         }
         StoreError::Malformed { .. } => Refusal::new(Code::Internal, format!("failed to {error}")),

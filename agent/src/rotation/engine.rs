@@ -236,7 +236,7 @@ impl Engine {
         self.busy.insert(key);
         self.tasks.spawn(async move {
             let saved = tokio::time::timeout(timeout, store.save(&entry, &next)).await;
-            let result = saved.unwrap_or_else(|_| Err(StoreError::TimedOut(rotation.clone())));
+            let result = saved.unwrap_or(Err(StoreError::TimedOut { doing: "write the record" }));
             Ended::Saved { rotation, result }
         });
     }
@@ -340,7 +340,7 @@ impl Engine {
                     let pruned = tokio::time::timeout(timeout, store.delete(&entry)).await;
                     Ended::Pruned {
                         key,
-                        result: pruned.unwrap_or_else(|_| Err(StoreError::TimedOut(entry.record.id.clone()))),
+                        result: pruned.unwrap_or(Err(StoreError::TimedOut { doing: "delete the record" })),
                     }
                 });
             }

@@ -1,8 +1,8 @@
 //! Records as `ConfigMap`s in the agent's namespace: `rotation-<id>` with the engine's word under `record` and people's
 //! wishes under `request`.
 //!
-//! Two writers, two keys: the engine's patches carry the resourceVersion it last saw, so that it never acts on a request
-//! it has not read; requests are patched by key alone.
+//! Two writers, two keys. All patches carry the resourceVersion that was last seen: the engine never acts on a request it
+//! has not read, and of two people who ask at once neither is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +23,14 @@ use crate::clock::Clock;
 
 const RECORD: &str = "record";
 const REQUEST: &str = "request";
+
+/// How long one answer may take: a caller over HTTP waits about as long.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a watch is asked to last.
+const WATCH: Duration = Duration::from_secs(60);
+/// How long a watch may say nothing. The API server ends it before: a longer silence is a connection that died without
+/// telling, and people's wishes would never be heard of.
+const SILENCE: Duration = Duration::from_secs(WATCH.as_secs() + 15);
 
 /// A record as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +75,11 @@ pub enum StoreError {
     #[error("write rotation {0}: it was changed meanwhile")]
     Conflict(String),
     /// The API server was silent.
-    #[error("write rotation {0}: no answer in time")]
-    TimedOut(String),
+    #[error("{doing}: no answer in time")]
+    TimedOut {
+        /// What was tried.
+        doing: &'static str,
+    },
     /// Another version of us, or a person, wrote something that we do not understand.
     #[error("read {object}: {message}")]
     Malformed {
@@ -135,13 +146,17 @@ impl Store {
 
     /// One list and the watch from there, until it ends.
     async fn follow(&self) -> Result<(), StoreError> {
+        const DOING: &str = "watch the records";
         let (entries, mut version) = self.list_at().await?;
-        self.records.send_replace(Some(Arc::new(by_id(entries))));
+        self.replace(entries, &version);
         loop {
-            let params = WatchParams::default().labels(names::ROTATION).timeout(60);
-            let events = self.api.watch(&params, &version).await.map_err(|source| api("watch the records", source))?;
-            let mut events = events.boxed();
-            while let Some(event) = events.try_next().await.map_err(|source| api("watch the records", source))? {
+            let seconds = u32::try_from(WATCH.as_secs()).expect("a minute");
+            let params = WatchParams::default().labels(names::ROTATION).timeout(seconds);
+            let events = within(PATIENCE, DOING, self.api.watch(&params, &version)).await?;
+            let mut events = events.map_err(|source| api(DOING, source))?.boxed();
+            while let Some(event) =
+                within(SILENCE, DOING, events.try_next()).await?.map_err(|source| api(DOING, source))?
+            {
                 match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                         version = object.metadata.resource_version.clone().unwrap_or(version);
@@ -176,7 +191,8 @@ impl Store {
 
     async fn list_at(&self) -> Result<(Vec<Entry>, String), StoreError> {
         let params = ListParams::default().labels(names::ROTATION);
-        let list = self.api.list(&params).await.map_err(|source| api("list the records", source))?;
+        let doing = "list the records";
+        let list = within(PATIENCE, doing, self.api.list(&params)).await?.map_err(|source| api(doing, source))?;
         let read = |object: &ConfigMap| match read(object) {
             Ok(entry) => Some(entry),
             Err(error) => {
@@ -213,7 +229,8 @@ impl Store {
             }
             let record = Record::new(new.clone(), attempt);
             let id = record.id.clone();
-            match self.api.create(&PostParams::default(), &object(&record)?).await {
+            let object = object(&record)?;
+            match within(PATIENCE, "create the record", self.api.create(&PostParams::default(), &object)).await? {
                 Ok(object) => {
                     let entry = read(&object)?;
                     self.keep(entry.clone());
@@ -236,7 +253,7 @@ impl Store {
     ///
     /// [`StoreError::NotFound`], or the API server did not answer as expected.
     pub async fn get(&self, id: &str) -> Result<Entry, StoreError> {
-        match self.api.get_opt(&name(id)).await {
+        match within(PATIENCE, "read the record", self.api.get_opt(&name(id))).await? {
             Ok(Some(object)) => read(&object),
             Ok(None) => Err(StoreError::NotFound(id.to_owned())),
             Err(source) => Err(api("read the record", source)),
@@ -295,7 +312,7 @@ impl Store {
     pub async fn delete(&self, entry: &Entry) -> Result<(), StoreError> {
         let preconditions = Preconditions { resource_version: Some(entry.version.clone()), uid: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        match self.api.delete(&name(&entry.record.id), &params).await {
+        match within(PATIENCE, "delete the record", self.api.delete(&name(&entry.record.id), &params)).await? {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(source) => return Err(conflict(&entry.record.id, "delete the record", source)),
@@ -307,10 +324,24 @@ impl Store {
     async fn patch(&self, entry: &Entry, key: &str, value: &str) -> Result<Entry, StoreError> {
         let id = &entry.record.id;
         let patch = Patch::Merge(json!({ "metadata": { "resourceVersion": entry.version }, "data": { key: value } }));
-        let patched = self.api.patch(&name(id), &PatchParams::default(), &patch).await;
-        let entry = read(&patched.map_err(|source| conflict(id, "write the record", source))?)?;
+        let (doing, name) = ("write the record", name(id));
+        let patched = within(PATIENCE, doing, self.api.patch(&name, &PatchParams::default(), &patch)).await?;
+        let entry = read(&patched.map_err(|source| conflict(id, doing, source))?)?;
         self.keep(entry.clone());
         Ok(entry)
+    }
+
+    /// Takes in a complete list of this version. What is known to be newer, our own writes since, stays.
+    fn replace(&self, entries: Vec<Entry>, version: &str) {
+        self.records.send_modify(|records| {
+            let mut next = by_id(entries);
+            for (id, known) in records.iter().flat_map(|records| records.iter()) {
+                if later(&known.version, version).unwrap_or(false) {
+                    next.insert(id.clone(), Arc::clone(known));
+                }
+            }
+            *records = Some(Arc::new(next));
+        });
     }
 
     /// Takes in an entry, unless a newer one is known: our own writes and the watch overtake each other.
@@ -338,10 +369,17 @@ impl Store {
 /// Whether a resourceVersion is later than another of the same kind of object. Since Kubernetes 1.35 they are decimal
 /// numbers by contract, and with etcd they always were; a server whose versions are not numbers is believed as it comes.
 fn newer(one: &str, other: &str) -> bool {
-    match (one.parse::<u128>(), other.parse::<u128>()) {
-        (Ok(one), Ok(other)) => one > other,
-        _ => one != other,
-    }
+    later(one, other).unwrap_or(one != other)
+}
+
+/// `None`: they cannot be compared.
+fn later(one: &str, other: &str) -> Option<bool> {
+    Some(one.parse::<u128>().ok()? > other.parse::<u128>().ok()?)
+}
+
+/// kube's client waits for ever.
+async fn within<T>(time: Duration, doing: &'static str, call: impl Future<Output = T>) -> Result<T, StoreError> {
+    tokio::time::timeout(time, call).await.map_err(|_| StoreError::TimedOut { doing })
 }
 
 fn name(id: &str) -> String {

@@ -144,6 +144,43 @@ async fn the_watch_follows_writes_by_anybody_and_survives_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_was_overtaken_by_our_own_write_does_not_undo_it() {
+    let (_sim, store, clock) = cluster();
+    store.replace(Vec::new(), "0");
+    let id = store.create(new("a", clock)).await.unwrap().record.id;
+    let has = || store.subscribe().borrow().as_ref().unwrap().contains_key(&id);
+    store.replace(Vec::new(), "0");
+    assert!(has(), "the list is older");
+    store.replace(Vec::new(), &u64::MAX.to_string());
+    assert!(!has(), "the record was deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_died_without_telling_is_given_up() {
+    let lists = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&lists);
+    let server = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let body = if request.uri().query().is_some_and(|query| query.contains("watch=")) {
+            let silence = futures::stream::pending::<std::io::Result<bytes::Bytes>>();
+            axum::body::Body::from_stream(silence)
+        } else {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let list = json!({ "kind": "ConfigMapList", "apiVersion": "v1", "metadata": { "resourceVersion": "1" }, "items": [] });
+            axum::body::Body::from(list.to_string())
+        };
+        std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))
+    });
+    let clock = Clock::system();
+    let store = Store::new(kube::Client::new(server, "default"), names::NAMESPACE, clock);
+    let task = tokio::spawn(async move { store.run().await });
+    clock.sleep(SILENCE - Duration::from_secs(5)).await;
+    assert_eq!(lists.load(std::sync::atomic::Ordering::Relaxed), 1);
+    clock.sleep(Duration::from_secs(10)).await;
+    assert_eq!(lists.load(std::sync::atomic::Ordering::Relaxed), 2);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_cannot_be_read_does_not_hide_the_others() {
     let (sim, store, clock) = cluster();
     let good = store.create(new("a", clock)).await.unwrap();
