@@ -61,6 +61,9 @@ pub struct Term {
     pub number: u64,
     /// Not to act before: the predecessor's last call may still be on its way.
     pub acts_from: Timestamp,
+    /// Not to act from then on, whether or not the end of the term was told: a process that was held up for long must
+    /// not go on as if no time had passed. Put off by each renewal.
+    pub acts_until: Timestamp,
 }
 
 /// Why the Lease cannot be read or written.
@@ -155,7 +158,7 @@ impl Election {
                 tracing::warn!(error = %error, "the election goes on");
             }
             tokio::select! {
-                () = clock.sleep(self.times.every) => {}
+                () = clock.sleep(self.left().unwrap_or(self.times.every).min(self.times.every)) => {}
                 () = &mut stop => break,
             }
         }
@@ -177,14 +180,28 @@ impl Election {
     pub async fn attempt(&mut self) -> Result<bool, LeaseError> {
         // Judged from before the call: how long an answer takes must not lengthen the term.
         let began = self.clock.now();
-        let call = tokio::time::timeout(self.times.wait, self.call(began));
+        if self.left().is_none() {
+            self.step_down();
+        }
+        let patience = self.left().unwrap_or(self.times.wait).min(self.times.wait);
+        let call = tokio::time::timeout(patience, self.call(began));
         let result = call.await.unwrap_or(Ok(()));
-        let now = self.clock.now();
-        let alive = self.renewed_at.is_some_and(|at| now.duration_since(at) < signed(self.times.renew_within));
+        let alive = self.left().is_some();
         if !alive {
             self.step_down();
         }
         result.map(|()| alive)
+    }
+
+    /// How long what was last renewed is still good for; `None`: it is over, or there is nothing.
+    fn left(&self) -> Option<Duration> {
+        let left = self.clock.now().duration_until(self.until(self.renewed_at?));
+        Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    }
+
+    /// Until when a holder acts that renewed at this time.
+    fn until(&self, renewed: Timestamp) -> Timestamp {
+        renewed.saturating_add(signed(self.times.renew_within)).unwrap_or(Timestamp::MAX)
     }
 
     async fn call(&mut self, began: Timestamp) -> Result<(), LeaseError> {
@@ -267,14 +284,17 @@ impl Election {
         self.seen = Some(Seen { version: lease.metadata.resource_version.unwrap_or_default(), at: began });
         self.renewed_at = Some(began);
         self.holder.send_replace(Some(self.identity.clone()));
-        if self.term.borrow().is_some() {
+        let acts_until = self.until(began);
+        let renewed =
+            self.term.send_if_modified(|term| term.as_mut().map(|term| term.acts_until = acts_until).is_some());
+        if renewed {
             return;
         }
         self.terms += 1;
         let wait = if how == Move::TakeOver { signed(self.times.wait) } else { SignedDuration::ZERO };
         let acts_from = self.clock.now().saturating_add(wait).unwrap_or(Timestamp::MAX);
         tracing::info!(identity = self.identity, "leading");
-        self.term.send_replace(Some(Term { number: self.terms, acts_from }));
+        self.term.send_replace(Some(Term { number: self.terms, acts_from, acts_until }));
     }
 
     fn step_down(&mut self) {
