@@ -32,6 +32,8 @@ const COALESCE: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_secs(1);
 /// How soon the same effect may be asked for again after it succeeded: the cache needs a moment.
 const SETTLE: SignedDuration = SignedDuration::from_millis(250);
+/// How soon the deletion of an old record is tried again after it failed.
+const PRUNE_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 /// How often leftovers are looked for.
 const RECOVER_EVERY: SignedDuration = SignedDuration::from_mins(5);
 
@@ -49,17 +51,6 @@ pub struct EngineConfig {
     pub effect_timeout: Duration,
 }
 
-impl Default for EngineConfig {
-    fn default() -> Self {
-        Self {
-            placeholder_image: "registry.k8s.io/pause:3.10".to_owned(),
-            max_concurrent: 1,
-            history_limit: 50,
-            effect_timeout: Duration::from_secs(5),
-        }
-    }
-}
-
 /// The rotation engine. One task runs it and owns all of its state; dropping that task is the kill.
 #[derive(Debug)]
 pub struct Engine {
@@ -75,7 +66,7 @@ pub struct Engine {
     tasks: JoinSet<Ended>,
     /// Keys of tasks that are on their way.
     busy: BTreeSet<String>,
-    /// Keys of effects that succeeded a moment ago.
+    /// Keys of what was done a moment ago, until it may be done again.
     rested: BTreeMap<String, Timestamp>,
     term: Option<u64>,
     recovered_at: Option<Timestamp>,
@@ -166,7 +157,7 @@ impl Engine {
 
     /// Whether this agent may act. On the loss of the lease everything that is on its way is dropped.
     fn leads(&mut self, now: Timestamp) -> bool {
-        let term = *self.lease.borrow();
+        let term = self.lease.borrow().filter(|term| now < term.acts_until);
         let number = term.map(|term| term.number);
         if self.term != number {
             self.tasks.abort_all();
@@ -215,9 +206,10 @@ impl Engine {
             let seen = observe(entry, &state, memory, slot, now);
             step(record, &entry.request, &seen, now)
         };
-        let saving = format!("save/{}", record.id);
+        let saving = format!("{SAVE}/{}", record.id);
         if !self.busy.contains(&saving) {
-            if let Some(next) = taken.record {
+            let failing = memory.failures.get(SAVE).is_some_and(|failure| failure.until > now);
+            if let Some(next) = taken.record.filter(|_| !failing && !self.rested.contains_key(&saving)) {
                 self.save(saving, Arc::clone(entry), next);
             }
             for effect in taken.effects {
@@ -272,18 +264,32 @@ impl Engine {
                 }
             }
             Ok(Ended::Saved { rotation, result }) => {
-                self.busy.remove(&format!("save/{rotation}"));
+                let key = format!("{SAVE}/{rotation}");
+                self.busy.remove(&key);
+                let Some(memory) = self.memories.get_mut(&rotation) else { return };
                 match result {
-                    Ok(_) => {}
+                    Ok(_) => _ = memory.failures.remove(SAVE),
                     // The watch brings what was written instead.
-                    Err(StoreError::Conflict(_)) => tracing::debug!(rotation, "the record was changed meanwhile"),
-                    Err(error) => tracing::warn!(rotation, error = %error, "failed to write the record"),
+                    Err(StoreError::Conflict(_)) => {
+                        tracing::debug!(rotation, "the record was changed meanwhile");
+                        self.rested.insert(key, now + SETTLE);
+                    }
+                    Err(error) => {
+                        tracing::warn!(rotation, error = %error, "failed to write the record");
+                        memory.fail(SAVE, now, |times| Notice {
+                            code: Code::ApiError,
+                            object: format!("Rotation {rotation}"),
+                            message: format!("failed to {error}{times}"),
+                            remedy: String::new(),
+                        });
+                    }
                 }
             }
             Ok(Ended::Pruned { key, result }) => {
                 self.busy.remove(&key);
                 if let Err(error) = result {
                     tracing::warn!(error = %error, "failed to delete an old record");
+                    self.rested.insert(key, now + PRUNE_AGAIN);
                 }
             }
             Ok(Ended::Recovered(result)) => {
@@ -334,7 +340,7 @@ impl Engine {
         finished.sort_by_key(|entry| std::cmp::Reverse((entry.record.phase_since(), entry.record.attempt)));
         for entry in finished.split_off(self.config.history_limit) {
             let key = format!("prune/{}", entry.record.id);
-            if self.busy.insert(key.clone()) {
+            if !self.rested.contains_key(&key) && self.busy.insert(key.clone()) {
                 let (store, entry, timeout) = (self.store.clone(), Arc::clone(entry), self.config.effect_timeout);
                 self.tasks.spawn(async move {
                     let pruned = tokio::time::timeout(timeout, store.delete(&entry)).await;
@@ -362,6 +368,7 @@ impl Engine {
 }
 
 const RECOVER: &str = "recover";
+const SAVE: &str = "save";
 
 /// Whether a rotation in this phase keeps its cordon for good.
 pub(super) fn keeps_cordon(record: &Record) -> bool {

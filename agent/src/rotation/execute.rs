@@ -60,14 +60,14 @@ pub(super) struct Subject {
 
 impl Subject {
     /// A placeholder outlives every wait of its rotation by an hour, so that one that is held for long by a closed
-    /// budget is not lost, and one that we forget ends.
+    /// budget is not lost, and one that we forget ends. The API server takes 31 bits.
     pub(super) fn of(record: &Record) -> Self {
         let waits = record.options.surge_timeout_seconds.saturating_add(record.options.settle_timeout_seconds);
         Self {
             rotation: record.id.clone(),
             node: record.node.clone(),
             node_uid: record.node_uid.clone(),
-            deadline_seconds: i64::try_from(waits.saturating_add(3600)).unwrap_or(i64::MAX),
+            deadline_seconds: i32::try_from(waits.saturating_add(3600)).unwrap_or(i32::MAX).into(),
         }
     }
 }
@@ -343,12 +343,17 @@ impl Memory {
                 }
                 let doing = effect.describe(node);
                 tracing::warn!(error = %error, "failed to {doing}");
-                let count = self.failures.get(&effect.key()).map_or(0, |failure| failure.count) + 1;
-                let until = now + backoff(count, &effect.key());
-                let notice = failure_notice(node, effect, &error, count);
-                self.failures.insert(effect.key(), Failure { count, until, notice });
+                self.fail(&effect.key(), now, |times| failure_notice(node, effect, &error, times));
             }
         }
+    }
+
+    /// Notes that a call failed, and when it may be tried again.
+    pub(super) fn fail(&mut self, key: &str, now: Timestamp, notice: impl FnOnce(&str) -> Notice) {
+        let count = self.failures.get(key).map_or(0, |failure| failure.count) + 1;
+        let times = if count == 1 { String::new() } else { format!(" ({count} times)") };
+        let failure = Failure { count, until: now + backoff(count, key), notice: notice(&times) };
+        self.failures.insert(key.to_owned(), failure);
     }
 
     fn take(&mut self, done: Done, state: &State, now: Timestamp) {
@@ -391,10 +396,10 @@ impl Memory {
                 self.refused.remove(uid);
                 return;
             }
-            // The cache is about to show it.
+            // The cache is about to show it, unless it was an admission webhook that answered so.
             Answer::Gone | Answer::Replaced => {
-                self.refused.remove(uid);
-                return;
+                let message = "its eviction was answered as if it were gone, or replaced".to_owned();
+                (backoff(count, uid), Code::EvictionRefused, object, message)
             }
             Answer::Budget { message } => {
                 let pod = state.pod(uid);
@@ -430,7 +435,7 @@ impl Memory {
     }
 }
 
-fn failure_notice(node: &str, effect: &Effect, error: &ExecuteError, count: u32) -> Notice {
+fn failure_notice(node: &str, effect: &Effect, error: &ExecuteError, times: &str) -> Notice {
     let status = error.status();
     let code = match (effect, status) {
         (_, Some(429)) => Code::Throttled,
@@ -445,7 +450,6 @@ fn failure_notice(node: &str, effect: &Effect, error: &ExecuteError, count: u32)
         Effect::ReadOwner { namespace, owner } => format!("{} {namespace}/{}", owner.kind, owner.name),
         _ => format!("Node {node}"),
     };
-    let times = if count == 1 { String::new() } else { format!(" ({count} times)") };
     Notice {
         code,
         object,

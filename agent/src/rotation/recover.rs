@@ -49,9 +49,13 @@ pub(super) async fn recover(executor: &Executor, store: &Store, leftovers: Lefto
     if leftovers.placeholders.is_empty() && leftovers.nodes.is_empty() {
         return Ok(0);
     }
-    let list = store.list().await?;
-    let records: BTreeMap<&str, &Record> = list.iter().map(|entry| (&*entry.record.id, &entry.record)).collect();
-    let is_live = |rotation: &str| records.get(rotation).is_some_and(|record| record.is_live());
+    let list = store.list_all().await?;
+    let records: BTreeMap<&str, &Record> =
+        list.entries.iter().map(|entry| (&*entry.record.id, &entry.record)).collect();
+    // What cannot be read may be live.
+    let is_live = |rotation: &str| {
+        records.get(rotation).map_or_else(|| list.unreadable.contains(rotation), |record| record.is_live())
+    };
     let mut removed = 0;
     let mut remove = async |subject: Subject, effect: Effect| match executor.execute(&subject, &effect).await {
         Ok(_) => removed += 1,

@@ -4,7 +4,7 @@
 //! Two writers, two keys. All patches carry the resourceVersion that was last seen: the engine never acts on a request it
 //! has not read, and of two people who ask at once neither is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,16 @@ pub struct Entry {
 
 /// All records by id.
 pub type Records = Arc<BTreeMap<String, Arc<Entry>>>;
+
+/// All records at one moment.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) entries: Vec<Entry>,
+    /// Ids of those that cannot be read: another version of us may have written them, and may be rotating.
+    pub(super) unreadable: BTreeSet<String>,
+    /// `metadata.resourceVersion` of the list.
+    version: String,
+}
 
 /// What a person may ask of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +157,7 @@ impl Store {
     /// One list and the watch from there, until it ends.
     async fn follow(&self) -> Result<(), StoreError> {
         const DOING: &str = "watch the records";
-        let (entries, mut version) = self.list_at().await?;
+        let Listed { entries, mut version, .. } = self.list_all().await?;
         self.replace(entries, &version);
         loop {
             let seconds = u32::try_from(WATCH.as_secs()).expect("a minute");
@@ -167,9 +177,7 @@ impl Store {
                     }
                     WatchEvent::Deleted(object) => {
                         version = object.metadata.resource_version.clone().unwrap_or(version);
-                        let id =
-                            object.metadata.name.as_deref().and_then(|name| name.strip_prefix(names::RECORD_PREFIX));
-                        self.forget(id.unwrap_or_default());
+                        self.forget(id(&object).unwrap_or_default());
                     }
                     WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
                     // 410: what we had is too old; list again.
@@ -186,21 +194,25 @@ impl Store {
     ///
     /// The API server did not answer as expected.
     pub async fn list(&self) -> Result<Vec<Entry>, StoreError> {
-        Ok(self.list_at().await?.0)
+        Ok(self.list_all().await?.entries)
     }
 
-    async fn list_at(&self) -> Result<(Vec<Entry>, String), StoreError> {
+    pub(super) async fn list_all(&self) -> Result<Listed, StoreError> {
         let params = ListParams::default().labels(names::ROTATION);
         let doing = "list the records";
         let list = within(PATIENCE, doing, self.api.list(&params)).await?.map_err(|source| api(doing, source))?;
-        let read = |object: &ConfigMap| match read(object) {
-            Ok(entry) => Some(entry),
-            Err(error) => {
-                tracing::warn!(error = %error, "a record cannot be read");
-                None
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let mut listed = Listed { entries: Vec::new(), unreadable: BTreeSet::new(), version };
+        for object in &list.items {
+            match read(object) {
+                Ok(entry) => listed.entries.push(entry),
+                Err(error) => {
+                    tracing::warn!(error = %error, "a record cannot be read");
+                    listed.unreadable.extend(id(object).map(ToOwned::to_owned));
+                }
             }
-        };
-        Ok((list.items.iter().filter_map(read).collect(), list.metadata.resource_version.unwrap_or_default()))
+        }
+        Ok(listed)
     }
 
     /// Writes the first record of a rotation. A live rotation of the same node that carries the same idempotency key is
@@ -384,6 +396,11 @@ async fn within<T>(time: Duration, doing: &'static str, call: impl Future<Output
 
 fn name(id: &str) -> String {
     format!("{}{id}", names::RECORD_PREFIX)
+}
+
+/// The id of the rotation whose record an object is, by its name.
+fn id(object: &ConfigMap) -> Option<&str> {
+    object.metadata.name.as_deref()?.strip_prefix(names::RECORD_PREFIX)
 }
 
 fn by_id(entries: Vec<Entry>) -> BTreeMap<String, Arc<Entry>> {

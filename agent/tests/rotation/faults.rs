@@ -37,6 +37,20 @@ async fn failing_and_lost_answers_change_nothing_but_the_time_it_takes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_written_is_tried_ever_more_slowly_and_said() {
+    let world = world().await;
+    world.sim.faults().fail("PATCH", "/configmaps/rotation-", 500, 1_000_000);
+    let id = world.rotate("a", options()).await;
+    world.pass(60_000).await;
+    let writes = check::record_writes(&world, &id);
+    assert!(writes < 15, "{writes} in a minute");
+    let rotation = world.view(&id).unwrap();
+    assert!(rotation.waiting.iter().any(|wait| wait.message.contains("failed to write the record")), "{rotation:#?}");
+    world.sim.faults().clear();
+    world.until_phase(&id, Phase::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn throttling_is_waited_out_and_not_taken_for_a_budget() {
     let world = world().await;
     world.sim.faults().add(Fault {
@@ -108,6 +122,23 @@ async fn leftovers_of_a_rotation_that_nobody_knows_are_removed() {
             "karpenter.sh/do-not-disrupt": "true",
         });
     });
+    // What a later version wrote may be live.
+    let record = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "namespace": names::NAMESPACE, "name": "rotation-0123456789",
+            "labels": { "kubectl-rotate.dev/rotation": "0123456789" },
+        },
+        "data": { "record": "{\"phases\":\"of a later version\"}" },
+    });
+    world.sim.create(record);
+    world.start_agent();
+    world.pass(30_000).await;
+    assert_eq!(world.pods(names::ROOM_NAMESPACE).len(), 1);
+    assert_eq!(world.sim.get("nodes", "", "a").unwrap()["spec"]["unschedulable"], true);
+
+    world.sim.delete("configmaps", names::NAMESPACE, "rotation-0123456789");
+    world.kill_agent();
     world.start_agent();
     world.pass(30_000).await;
     check::nothing_is_left(&world, &[]);

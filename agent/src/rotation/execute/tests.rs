@@ -179,11 +179,26 @@ fn an_accepted_eviction_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_pod_that_is_gone_or_replaced_is_looked_at_anew() {
+fn a_pod_that_is_gone_or_replaced_is_looked_at_anew_and_not_asked_for_at_once() {
     for answer in [Answer::Gone, Answer::Replaced] {
-        let memory = answered(answer, 1);
-        assert!(memory.evicting.is_empty() && memory.refused.is_empty());
+        let mut memory = answered(answer, 1);
+        assert!(memory.evicting.is_empty());
+        let until = memory.refused["p1"].until;
+        assert!(until > after(60) && until < after(62), "a webhook that answers so is not asked in a tight loop");
+        let entry = entry(&["p1"]);
+        memory.refresh(&entry.record, &cluster(&entry, &["b"], []), after(61));
+        assert!(memory.refused.is_empty(), "the cache shows it");
     }
+}
+
+#[test]
+fn a_placeholders_deadline_is_one_that_the_api_server_takes() {
+    let mut record = entry(&[]).record;
+    let options = &record.options;
+    let waits = options.surge_timeout_seconds + options.settle_timeout_seconds;
+    assert_eq!(Subject::of(&record).deadline_seconds, i64::try_from(waits).unwrap() + 3600);
+    record.options.surge_timeout_seconds = u64::MAX;
+    assert_eq!(Subject::of(&record).deadline_seconds, i64::from(i32::MAX));
 }
 
 #[test]
@@ -238,7 +253,7 @@ fn a_refused_placeholder_is_told_apart_from_a_failing_api_server() {
     let code = |status: u16| {
         let status = kube::core::Status { code: status, message: "exceeded quota".to_owned(), ..Default::default() };
         let error = ExecuteError::Api(kube::Error::Api(Box::new(status)));
-        failure_notice("cand", &Effect::Reserve(reservation()), &error, 1).code
+        failure_notice("cand", &Effect::Reserve(reservation()), &error, "").code
     };
     assert_eq!(
         [403, 422, 429, 500].map(code),
