@@ -358,8 +358,11 @@ impl Memory {
 
     fn take(&mut self, done: Done, state: &State, now: Timestamp) {
         match done {
-            Done::Marked(marked) => self.marks = Some((marked, now)),
-            Done::Listed(uids) => self.listed = Some(uids),
+            Done::Marked(marked) => {
+                self.marks = Some((marked, now));
+                self.listed = None;
+            }
+            Done::Listed(uids) => self.listed = Some((uids, now)),
             Done::Volumes(claims) => self.volumes.claims.extend(claims),
             Done::Owner(owner, workload) => {
                 self.owners.insert(owner.uid.to_string(), (now, workload));

@@ -26,8 +26,9 @@ const UNWANTED: SignedDuration = SignedDuration::from_secs(15);
 pub(super) struct Memory {
     /// The phase that the barrier belongs to.
     pub(super) phase: Option<Phase>,
-    /// UIDs of the unfinished Pods of the last consistent list of this phase.
-    pub(super) listed: Option<BTreeSet<String>>,
+    /// UIDs of the Pods of the last consistent list of this phase, and when it was read. One from before the cordon is
+    /// no barrier, and neither is an old one.
+    pub(super) listed: Option<(BTreeSet<String>, Timestamp)>,
     /// Claims that were read.
     pub(super) volumes: Volumes,
     /// The Pods to move as they were, so that room can be judged for replacements that do not exist yet.
@@ -112,6 +113,7 @@ impl Memory {
             self.listed = None;
         }
         let fresh = |at: Timestamp| now.duration_since(at) < LAG;
+        self.listed = self.listed.take().filter(|(_, at)| fresh(*at));
         for moved in record.moves() {
             if let Some(pod) = state.pod(&moved.uid) {
                 if pod.phase.is_finished() && pod.deleted.is_none() {

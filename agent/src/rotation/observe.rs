@@ -81,7 +81,7 @@ fn see_node(record: &Record, node: &Node, memory: &Memory) -> NodeSeen {
 
 /// Whether everything that the last list of this phase showed is in the cache.
 fn barrier(known: &Known<'_>) -> Barrier {
-    let Some(listed) = &known.memory.listed else { return Barrier::Open };
+    let Some((listed, _)) = &known.memory.listed else { return Barrier::Open };
     let in_cache: BTreeSet<_> = known.state.pods_on(&known.entry.record.node).into_iter().map(|pod| pod.uid).collect();
     if listed.iter().all(|uid| in_cache.contains(&**uid)) { Barrier::Passed } else { Barrier::Open }
 }

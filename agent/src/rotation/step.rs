@@ -21,7 +21,7 @@ use rotate_shared::rotation::Progress;
 use rotate_shared::{Code, Phase, SurgeMode, names};
 
 use super::effect::Effect;
-use super::observation::{Barrier, NodeSeen, Observation, OwnerSeen, Slot};
+use super::observation::{Barrier, Need, NodeSeen, Observation, OwnerSeen, Slot};
 use super::record::{Ending, Record, Request};
 use crate::provider;
 
@@ -212,6 +212,9 @@ impl Turn<'_> {
         if self.request.paused {
             return self.wait_paused();
         }
+        if !self.marked() {
+            return self.effects.push(Effect::Mark);
+        }
         if !self.still_empty() {
             return;
         }
@@ -238,7 +241,7 @@ impl Turn<'_> {
     }
 
     fn removing(&mut self) {
-        let NodeSeen::Here { marked, deleting, .. } = self.seen.node else {
+        let NodeSeen::Here { traces, deleting, .. } = self.seen.node else {
             // It was ours to delete, and it is gone.
             if self.release_all() {
                 self.machine_runs_on();
@@ -253,7 +256,7 @@ impl Turn<'_> {
             return self.wait(Code::NodeLeaving, &self.node(), "the node object is being deleted");
         }
         // Once our marks are off, Pods may come here again: nothing is left to check.
-        if !marked && then != Then::Delete {
+        if !traces && then != Then::Delete {
             return self.succeed(then);
         }
         if self.request.cancel.is_some() {
@@ -261,6 +264,10 @@ impl Turn<'_> {
         }
         if self.request.paused {
             return self.wait_paused();
+        }
+        // A list says nothing about a node that Pods may still be placed on.
+        if !self.marked() {
+            return self.effects.push(Effect::Mark);
         }
         if !self.still_empty() {
             return;
@@ -332,10 +339,16 @@ impl Turn<'_> {
     /// Waits for the replacements that are on the way, then removes everything of ours.
     fn wind_down(&mut self) {
         let Some(ending) = self.record.ending.clone() else { return };
-        let on_the_way = self.seen.needs.iter().any(|need| need.pending.is_some());
+        // A node that is gone takes its Pods along, and their replacements need the room that is held.
+        let lost = self.seen.node == NodeSeen::Gone;
+        let wanted = |need: &Need| lost || need.pending.is_some();
         let timeout = seconds(self.record.options.settle_timeout_seconds);
-        if on_the_way && self.now.duration_since(ending.since) <= timeout {
-            self.hold_room(|need| need.pending.is_some(), true);
+        if self.seen.needs.iter().any(wanted) && self.now.duration_since(ending.since) <= timeout {
+            self.hold_room(wanted, true);
+            let ending = self.seen.needs.iter().filter(|need| wanted(need) && need.pending.is_none()).count();
+            if ending > 0 {
+                self.wait(Code::NodeLeaving, &self.node(), format!("it is gone, and {ending} Pods with it"));
+            }
             return self.wait_replacements();
         }
         // A person may have changed their mind about the cordon since.

@@ -1,6 +1,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::rotation::effect::Effect;
+use crate::rotation::execute::Done;
 use crate::rotation::memory::Created;
 use crate::rotation::observation::Refused;
 use crate::rotation::testing::{after, cluster, entry, landed, old, young};
@@ -58,7 +60,7 @@ fn the_barrier_is_passed_once_all_that_was_listed_is_in_the_cache() {
     let entry = entry(&["p1"]);
     let state = cluster(&entry, &["b"], [old("p1")]);
     let listed = |uids: &[&str]| Memory {
-        listed: Some(uids.iter().map(|uid| (*uid).to_owned()).collect()),
+        listed: Some((uids.iter().map(|uid| (*uid).to_owned()).collect(), after(59))),
         ..Memory::default()
     };
     assert_eq!(seen(&entry, &state, &Memory::default()).barrier, Barrier::Open);
@@ -67,12 +69,32 @@ fn the_barrier_is_passed_once_all_that_was_listed_is_in_the_cache() {
 }
 
 #[test]
+fn an_old_list_and_one_from_before_the_cordon_do_not_count() {
+    let entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], [old("p1")]);
+    let mut memory = Memory::default();
+    let list = |memory: &mut Memory, second| {
+        let listed = Done::Listed(BTreeSet::from(["p1".to_owned()]));
+        memory.end("cand", &Effect::List, Ok(listed), &state, after(second));
+        memory.refresh(&entry.record, &state, after(second));
+        assert_eq!(seen(&entry, &state, memory).barrier, Barrier::Passed);
+    };
+    memory.refresh(&entry.record, &state, after(0));
+    list(&mut memory, 10);
+    memory.refresh(&entry.record, &state, after(30));
+    assert_eq!(seen(&entry, &state, &memory).barrier, Barrier::Open);
+    list(&mut memory, 31);
+    memory.end("cand", &Effect::Mark, Ok(Done::Marked(true)), &state, after(32));
+    assert_eq!(seen(&entry, &state, &memory).barrier, Barrier::Open);
+}
+
+#[test]
 fn a_list_of_an_earlier_phase_does_not_count() {
     let mut entry = entry(&["p1"]);
     let state = cluster(&entry, &["b"], [old("p1")]);
     let mut memory = Memory::default();
     memory.refresh(&entry.record, &state, after(10));
-    memory.listed = Some(BTreeSet::new());
+    memory.listed = Some((BTreeSet::new(), after(59)));
     memory.refresh(&entry.record, &state, after(11));
     assert!(memory.listed.is_some());
     entry.record.enter(Phase::Settling, after(12));

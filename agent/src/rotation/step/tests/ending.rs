@@ -68,6 +68,21 @@ fn a_pause_holds_the_settling() {
     assert_eq!(case.waits(), [Code::Paused]);
 }
 
+/// Somebody has lifted the cordon; our marks are there still.
+const LIFTED: NodeSeen = NodeSeen::Here { marked: false, traces: true, deleting: false };
+
+#[test]
+fn a_cordon_that_is_lifted_on_the_way_is_put_back_before_anything_is_concluded() {
+    let settling = settling().with(|case| {
+        case.seen.owners = vec![cart(2, 2, 2)];
+        case.seen.node = LIFTED;
+    });
+    assert_eq!(settling.effects(), [Effect::Mark]);
+    for then in [None, Some(Then::Delete), Some(Then::Uncordon)] {
+        assert_eq!(removing(then).with(|case| case.seen.node = LIFTED).effects(), [Effect::Mark]);
+    }
+}
+
 // === Removing ===
 
 #[test]
@@ -222,6 +237,17 @@ fn a_node_lost_at_any_time_is_superseded_after_its_replacements_have_landed() {
         let clean = landed.with(|case| case.seen.room.clear());
         assert_eq!(clean.next(), Phase::Superseded);
     }
+}
+
+#[test]
+fn the_room_of_pods_that_are_lost_with_their_node_is_held_until_their_replacements_have_landed() {
+    let case = Case::in_phase(Phase::Draining).covered(&["p1"]).with(|case| case.seen.node = NodeSeen::Gone);
+    let record = case.step().record.unwrap();
+    let case = case.with(|case| case.record = record);
+    assert_eq!(case.effects(), []);
+    assert_eq!(case.waits(), [Code::NodeLeaving]);
+    let overdue = case.with(|case| case.now = at(1000));
+    assert_eq!(released(&overdue.effects()), ["room-p1"], "but not for ever");
 }
 
 #[test]
