@@ -48,7 +48,7 @@ pub(crate) struct ControlPlane {
 
 /// The directory of the built binaries, or `None` where `agent/tests/controlplane/build` has not been run.
 pub(crate) fn binaries() -> Option<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/controlplane/build");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/tests/controlplane/build");
     let printed = Command::new(script).arg("--print-dir").output().ok()?;
     let path = String::from_utf8(printed.stdout).ok()?;
     printed.status.success().then(|| PathBuf::from(path.trim_end()))

@@ -1,0 +1,98 @@
+//! The real binary against a real control plane, as somebody uses it who has a kubeconfig and nothing else.
+//!
+//! Without the binaries of `agent/tests/controlplane/build` it is reported as ignored.
+
+#[expect(dead_code, reason = "the control plane's own tests use all of it")]
+#[path = "../../../agent/tests/controlplane/harness.rs"]
+mod harness;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::process::Command;
+
+use harness::ControlPlane;
+use harness::autoscaler::Autoscaler;
+use harness::credentials::User;
+use harness::nodes::FakeNode;
+use harness::workloads::{self, Workload};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let name = "a_kubeconfig_is_all_that_it_takes_to_rotate_a_node";
+    let trial = Trial::test(name, || run().map_err(|error| Failed::from(format!("{error:#}"))));
+    let trial = match harness::binaries() {
+        Some(_) => trial,
+        None => trial.with_kind("needs agent/tests/controlplane/build").with_ignored_flag(true),
+    };
+    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+}
+
+fn run() -> Result<()> {
+    // The harness talks TLS; the binary installs a provider of its own.
+    rustls::crypto::ring::default_provider().install_default().ok().context("there is a provider already")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(a_kubeconfig_is_all_that_it_takes())
+}
+
+async fn a_kubeconfig_is_all_that_it_takes() -> Result<()> {
+    let plane = ControlPlane::start().await?;
+    let client = plane.client().await?;
+    let kubeconfig = plane.kubeconfig_path();
+    let node = |name: &str| FakeNode::new(name).allocatable("cpu", "2");
+    for name in ["one", "two"] {
+        node(name).create_ready(&client).await?;
+    }
+    workloads::namespace(&client, "shop").await?;
+    Workload::new("shop", "web", 4).request("cpu", "1").deployment(&client).await?;
+    let pods = workloads::running(&client, "shop", "web", 4, SOON).await?;
+    let candidate = workloads::node_of(&pods[0]);
+
+    let before = plane.audit().mark()?;
+    let plan = rotate(&kubeconfig, &["plan", "node", &candidate]).await?;
+    ensure!(plan.contains("2 Pods to move, room for 2 is reserved first (cpu 2,"), "{plan}");
+    let asked = plane.audit().of(User::Admin.name(), before)?;
+    let asked: Vec<&str> = asked.iter().map(|request| &*request.uri).collect();
+    ensure!(asked.len() == 3, "a plan costs three requests, and no discovery: {asked:?}");
+
+    let stranger = plane.kubeconfig_of(User::Nobody);
+    let refused = started(&stranger, &["node", &candidate, "--embedded", "--yes"]).output().await?;
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(7), "{}: {errors}", refused.status);
+    ensure!(errors.starts_with("Error from server (Forbidden): ") && errors.lines().count() == 1, "{errors}");
+
+    let growing = Autoscaler::new(client.clone(), "new", node("template"), Duration::from_secs(5)).limit(2).start();
+    let done = rotate(&kubeconfig, &["node", &candidate, "--embedded", "--yes"]).await?;
+    ensure!(done == format!("node/{candidate} rotated\n"), "{done}");
+    let pods = workloads::running(&client, "shop", "web", 4, SOON).await?;
+    ensure!(pods.iter().all(|pod| workloads::node_of(pod) != candidate));
+    let node = Api::<Node>::all(client.clone()).get(&candidate).await?;
+    ensure!(node.spec.is_some_and(|spec| spec.unschedulable == Some(true)), "the node is kept, cordoned");
+
+    let status = rotate(&kubeconfig, &["status", &format!("node/{candidate}"), "--embedded"]).await?;
+    ensure!(status.contains("Phase:       Succeeded\n"), "{status}");
+    ensure!(!growing.failed(), "the autoscaler of the test failed");
+    Ok(())
+}
+
+fn started(kubeconfig: &Path, line: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    command.env_clear().env("KUBECONFIG", kubeconfig).args(line);
+    command
+}
+
+/// Runs the binary to its end; gives what it wrote to stdout.
+async fn rotate(kubeconfig: &Path, line: &[&str]) -> Result<String> {
+    let output = started(kubeconfig, line).output();
+    let output = tokio::time::timeout(SOON, output).await.context("it takes too long")??;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl rotate {line:?}: {}: {errors}", output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
