@@ -12,7 +12,7 @@
 //! anything else ──▶ a blocker
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rotate_shared::Code;
@@ -25,7 +25,7 @@ use super::terms;
 use crate::cache::selector::{Expression, Labels, NodeTerm, Operator, Selector, Toleration};
 use crate::cache::shape::{HostPort, PodTerm};
 use crate::cache::volumes::Claim;
-use crate::cache::{Node, Pod, State, Volumes};
+use crate::cache::{Node, Pod, Shape, State, Volumes};
 
 /// Labels that differ between the revisions of one workload.
 const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
@@ -221,26 +221,35 @@ struct Repellents {
 /// Other Pods that keep this one out of their domains. Those that this one keeps out of its own by the same label are
 /// left out: the translation of its own terms does that.
 fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
-    let mut found = Vec::new();
+    let may_mean =
+        |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != terms::Selected::No;
+    let mut shapes = BTreeMap::<_, Vec<_>>::new();
     for (namespace, shape, _) in state.anti_affine() {
-        for term in &shape.anti_affinity {
-            if terms::selects(term, &namespace, &pod.namespace, &pod.labels) == terms::Selected::No {
+        if shape.anti_affinity.iter().any(|term| may_mean(term, &namespace)) {
+            shapes.entry(namespace).or_default().push(shape);
+        }
+    }
+    let mut found = BTreeMap::<_, Vec<Pod>>::new();
+    for (namespace, shapes) in shapes {
+        let repels = |_: &Labels, other: &Arc<Shape>| shapes.iter().any(|shape| Arc::ptr_eq(shape, other));
+        for other in state.pods_where(&namespace, repels) {
+            if !other.holds_room() || other.uid == pod.uid {
                 continue;
             }
-            let mutual = |other: &Pod| {
+            let shape = Arc::clone(&other.shape);
+            for term in shape.anti_affinity.iter().filter(|term| may_mean(term, &namespace)) {
                 let own = pod.shape.anti_affinity.iter().filter(|own| own.topology_key == term.topology_key);
-                own.into_iter().any(|own| {
+                let mutual = own.into_iter().any(|own| {
                     terms::selects(own, &pod.namespace, &other.namespace, &other.labels) == terms::Selected::Yes
-                })
-            };
-            let mut pods = state.pods_where(&namespace, |_, other| Arc::ptr_eq(other, &shape));
-            pods.retain(|other| other.holds_room() && other.uid != pod.uid && !mutual(other));
-            if !pods.is_empty() {
-                found.push(Repellents { topology_key: term.topology_key.clone(), pods });
+                });
+                if !mutual {
+                    let kind = (namespace.clone(), shape.clone(), term.topology_key.clone());
+                    found.entry(kind).or_default().push(other.clone());
+                }
             }
         }
     }
-    found
+    found.into_iter().map(|((_, _, topology_key), pods)| Repellents { topology_key, pods }).collect()
 }
 
 /// A term by which the placeholder keeps off those who keep its Pod off: they are told by the labels that all of them

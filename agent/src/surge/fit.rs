@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::terms::{self, Selected};
 use crate::cache::selector::{Labels, TaintEffect};
 use crate::cache::shape::{HostPort, PodTerm, Spread};
-use crate::cache::{Node, Pod, Resources, State};
+use crate::cache::{Node, Pod, Resources, Shape, State};
 
 /// Why a Pod does not fit on a node, in words that name the resource or the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +41,8 @@ pub(crate) struct Cluster<'a> {
 pub(crate) struct Question<'a> {
     cluster: Cluster<'a>,
     pod: &'a Pod,
+    /// The Pods taken as gone that hold room.
+    leaving: Vec<Pod>,
     repelled: BTreeMap<Domain, String>,
     /// Domains in which Pods are that all affinity terms mean; `None`: it needs no company.
     company: Option<BTreeSet<Domain>>,
@@ -59,6 +61,7 @@ impl<'a> Cluster<'a> {
         Question {
             cluster: self,
             pod,
+            leaving: self.gone.iter().filter_map(|uid| self.state.pod(uid)).filter(Pod::holds_room).collect(),
             repelled: self.repelled(pod),
             company: self.company(pod),
             spread: pod.shape.spread.iter().map(|spread| self.counts(pod, spread)).collect(),
@@ -146,11 +149,16 @@ impl<'a> Cluster<'a> {
     /// Bound Pods with an anti-affinity term that means, or may mean, this Pod, and the term's topology key.
     fn anti_affine_towards(&self, pod: &Pod) -> Vec<(Pod, Box<str>)> {
         let means = |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != Selected::No;
-        let shapes = self.state.anti_affine().into_iter().map(|(namespace, shape, _)| (namespace, shape));
-        let repelling = shapes.filter(|(own, shape)| shape.anti_affinity.iter().any(|term| means(term, own)));
+        let mut repelling = BTreeMap::<_, Vec<_>>::new();
+        for (own, shape, _) in self.state.anti_affine() {
+            if shape.anti_affinity.iter().any(|term| means(term, &own)) {
+                repelling.entry(own).or_default().push(shape);
+            }
+        }
         let mut found: Vec<Pod> = Vec::new();
-        for (namespace, shape) in repelling {
-            found.extend(self.present(self.state.pods_where(&namespace, |_, other| Arc::ptr_eq(other, &shape))));
+        for (namespace, shapes) in repelling {
+            let repels = |_: &Labels, other: &Arc<Shape>| shapes.iter().any(|shape| Arc::ptr_eq(shape, other));
+            found.extend(self.present(self.state.pods_where(&namespace, repels)));
         }
         found.extend(self.placed.iter().cloned());
         let keys = |other: Pod| {
@@ -203,14 +211,13 @@ impl Question<'_> {
     }
 
     fn resources_suffice(&self, node: &Node) -> Result<(), Misfit> {
-        let Cluster { state, gone, placed } = self.cluster;
-        let mut used = state.usage(&node.name);
-        let on_node = |pod: &Pod| pod.holds_room() && pod.node.as_deref() == Some(&*node.name);
-        for leaving in gone.iter().filter_map(|uid| state.pod(uid)).filter(on_node) {
+        let mut used = self.cluster.state.usage(&node.name);
+        let on_node = |pod: &&Pod| pod.node.as_deref() == Some(&*node.name);
+        for leaving in self.leaving.iter().filter(on_node) {
             used.pods = used.pods.saturating_sub(1);
             used.requests.subtract(&leaving.shape.requests);
         }
-        for placed in placed.iter().filter(|pod| on_node(pod)) {
+        for placed in self.cluster.placed.iter().filter(on_node) {
             used.pods += 1;
             used.requests.add(&placed.shape.requests);
         }
