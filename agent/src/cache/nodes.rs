@@ -17,7 +17,6 @@ pub const KEPT_ANNOTATIONS: &[&str] = &[
     names::PROTECTED_BY,
     names::ROTATION,
     names::SCALE_DOWN_DISABLED,
-    "cluster.x-k8s.io/cluster-namespace",
 ];
 
 /// A node, trimmed to what is decided on.

@@ -30,26 +30,6 @@ pub struct Shortfall {
 }
 
 impl Resources {
-    /// Reads amounts as the scheduler does: CPU in thousandths, the rest in whole units, rounded up. `pods` is not an
-    /// amount that a Pod requests and is left out.
-    #[must_use]
-    pub fn from_amounts<'a>(amounts: impl IntoIterator<Item = (&'a str, Quantity)>) -> Self {
-        let mut resources = Self::default();
-        for (name, quantity) in amounts {
-            match name {
-                "cpu" => resources.milli_cpu = quantity.milli().unwrap_or(i64::MAX),
-                "memory" => resources.memory = quantity.value(),
-                "ephemeral-storage" => resources.ephemeral_storage = quantity.value(),
-                "pods" => {}
-                _ if quantity == Quantity::ZERO => {}
-                _ => {
-                    resources.other.insert(name.into(), quantity.value());
-                }
-            }
-        }
-        resources
-    }
-
     /// As canonical quantities; zeros are left out.
     #[must_use]
     pub fn to_amounts(&self) -> Amounts {
@@ -118,5 +98,26 @@ impl Resources {
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// As the scheduler reads amounts: CPU in thousandths, the rest in whole units, rounded up. `pods` is not an amount that a
+/// Pod requests and is left out.
+impl From<&Amounts> for Resources {
+    fn from(amounts: &Amounts) -> Self {
+        let mut resources = Self::default();
+        for (name, quantity) in amounts {
+            match name.as_str() {
+                "cpu" => resources.milli_cpu = quantity.milli().unwrap_or(i64::MAX),
+                "memory" => resources.memory = quantity.value(),
+                "ephemeral-storage" => resources.ephemeral_storage = quantity.value(),
+                "pods" => {}
+                _ if *quantity == Quantity::ZERO => {}
+                _ => {
+                    resources.other.insert(name.as_str().into(), quantity.value());
+                }
+            }
+        }
+        resources
     }
 }

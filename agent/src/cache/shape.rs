@@ -1,7 +1,5 @@
 //! A Pod's shape: everything about it that its siblings share, kept once.
 
-use std::sync::Arc;
-
 use super::resources::Resources;
 use super::selector::{Expression, NodeTerm, Selector, Toleration};
 
@@ -100,6 +98,3 @@ pub struct Spread {
     /// `nodeTaintsPolicy: Honor`: nodes with a taint that the Pod does not tolerate, a cordon too, are no domains.
     pub honors_taints: bool,
 }
-
-/// A shared shape.
-pub type SharedShape = Arc<Shape>;

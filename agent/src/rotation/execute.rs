@@ -241,13 +241,12 @@ impl Executor {
     async fn reserve(&self, subject: &Subject, reservation: &Reservation) -> Result<Done, ExecuteError> {
         let pods: Api<ApiPod> = Api::namespaced(self.client.clone(), names::ROOM_NAMESPACE);
         let class = &reservation.class;
-        let requests = class.requests.iter().map(|(name, quantity)| (&**name, *quantity));
         let pod = placeholder::manifest(&Placeholder {
             name: reservation.name.clone(),
             rotation: subject.rotation.clone(),
             class: class.id.clone(),
             pod_uid: reservation.pod_uid.clone(),
-            requests: Resources::from_amounts(requests),
+            requests: Resources::from(&class.requests),
             placement: class.placement.clone(),
             deadline_seconds: subject.deadline_seconds,
             image: self.image.clone(),

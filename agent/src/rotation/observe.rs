@@ -1,6 +1,8 @@
 //! Takes an observation out of the cache, the record, and what is remembered of our own calls. Decides nothing.
 
+mod needs;
 mod passed_over;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +10,23 @@ use jiff::{SignedDuration, Timestamp};
 use rotate_shared::plan::{Disposition, Notice};
 use rotate_shared::{Amounts, Code, Phase, SurgeMode, names};
 
+use self::needs::needs;
+pub(super) use self::room::placeholders;
+use self::room::{explain, rooms};
 use super::memory::{Evicting, Memory};
-use super::observation::{
-    Barrier, Budget, Fresh, Leaving, Need, NodeSeen, Observation, Pending, Room, RoomState, Slot, Verdicts,
-};
+use super::observation::{Barrier, Budget, Fresh, Leaving, NodeSeen, Observation, Slot, Verdicts};
 use super::progress::{self, Known, Whereabouts, whereabouts};
-use super::record::{Move, Record, RoomClass};
+use super::record::{Move, Record};
 use super::store::Entry;
 use crate::cache::volumes::ClaimKey;
-use crate::cache::{Kind, Node, Pod, PodPhase, Resources, State};
+use crate::cache::{Kind, Node, Pod, State};
 use crate::drain::blockers::{self, Allowance};
 use crate::drain::order;
 use crate::surge::classify::{self, Context};
-use crate::surge::{constraints, fit, moves};
+use crate::surge::{constraints, moves};
 
 /// How long a disruption budget is closed before one of its Pods is asked for all the same.
 const POLL_AFTER: SignedDuration = SignedDuration::from_secs(60);
-
-/// How long a replacement may leave the room that is held for it untaken: preemption takes 0.1 to 2 s (measured).
-const STUCK: SignedDuration = SignedDuration::from_secs(10);
 
 /// Takes an observation. `slot` is what the queue says of this rotation.
 pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot, now: Timestamp) -> Observation {
@@ -282,223 +282,6 @@ fn note_siblings(known: &Known<'_>, fresh: &mut [Fresh]) {
         });
         fresh.siblings.clone_from(siblings);
     }
-}
-
-// === room ===
-
-/// A placeholder with what it offers.
-#[derive(Debug)]
-struct RoomKnown<'a> {
-    seen: Room,
-    /// Its class; `None`: it is not one that the record knows.
-    class: Option<&'a RoomClass>,
-    /// It is ending because we deleted it.
-    released: bool,
-    pod: Option<Pod>,
-}
-
-fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
-    let Known { entry, state, memory, .. } = *known;
-    let record = &entry.record;
-    let mut rooms = Vec::new();
-    let waking = |pod: &Pod| memory.waking.as_deref() == Some(&*pod.name);
-    for pod in placeholders(state, &record.id).into_iter().filter(|pod| !waking(pod)) {
-        let label = |key: &str| pod.labels.get(key).map(|value| value.to_string()).unwrap_or_default();
-        let released = memory.released.contains_key(&*pod.uid);
-        let state = if released { RoomState::Ending } else { room_state(&pod, &record.node, state) };
-        rooms.push(RoomKnown {
-            seen: Room { name: pod.name.to_string(), uid: pod.uid.to_string(), pod_uid: label(names::POD_UID), state },
-            class: record.class(&label(names::CLASS)),
-            released,
-            pod: Some(pod),
-        });
-    }
-    for (name, created) in &memory.created {
-        let released = memory.released.contains_key(&created.uid);
-        let state = if released { RoomState::Ending } else { RoomState::Coming { message: None } };
-        rooms.push(RoomKnown {
-            seen: Room { name: name.clone(), uid: created.uid.clone(), pod_uid: created.pod_uid.clone(), state },
-            class: record.class(&created.class),
-            released,
-            pod: None,
-        });
-    }
-    rooms
-}
-
-/// Placeholders of a rotation, by name.
-pub(super) fn placeholders(state: &State, rotation: &str) -> Vec<Pod> {
-    let mut pods = state.pods_in(names::ROOM_NAMESPACE);
-    pods.retain(|pod| pod.labels.get(names::ROTATION).is_some_and(|label| **label == *rotation));
-    pods
-}
-
-fn room_state(pod: &Pod, candidate: &str, state: &State) -> RoomState {
-    let lost = |why: String| RoomState::Lost { why };
-    if pod.deleted.is_some() {
-        return RoomState::Ending;
-    }
-    if pod.phase.is_finished() {
-        return lost("it ended before it was needed".to_owned());
-    }
-    let Some(name) = &pod.node else {
-        return RoomState::Coming { message: pod.unschedulable.as_ref().map(ToString::to_string) };
-    };
-    if **name == *candidate {
-        return lost("it was placed on the candidate itself".to_owned());
-    }
-    let node = state.node(name);
-    match (pod.phase, node) {
-        (_, Some(node)) if node.deleting => lost(format!("node {name} is being deleted")),
-        (_, Some(node)) if node.unschedulable => lost(format!("node {name} is cordoned")),
-        (PodPhase::Running, Some(node)) if node.ready => RoomState::Held { node: name.to_string(), misfit: None },
-        // A node that is still joining: the kubelet starts the Pod once it is Ready.
-        (PodPhase::Pending, _) => RoomState::Coming { message: Some(format!("node {name} has not started it yet")) },
-        (_, Some(_)) => lost(format!("node {name} is not Ready")),
-        (_, None) => lost(format!("node {name} is gone")),
-    }
-}
-
-/// Says why a held placeholder does not serve the Pod that it was made for.
-fn explain(known: &Known<'_>, needs: &[Need], rooms: &mut [RoomKnown<'_>]) {
-    for RoomKnown { seen: Room { uid, pod_uid, state, .. }, .. } in rooms {
-        let RoomState::Held { node, misfit } = state else { continue };
-        let its = needs.iter().find(|need| need.uid == *pod_uid);
-        if its.is_none_or(|need| need.serves.contains(uid)) {
-            continue;
-        }
-        let (original, node) = (known.memory.original(pod_uid), known.state.node(node));
-        if let (Some(original), Some(node)) = (original, node) {
-            let gone = BTreeSet::from([&**uid, &**pod_uid]);
-            *misfit = fit::fits(original, node, known.state, &gone).err().map(|misfit| misfit.0);
-        }
-    }
-}
-
-// === needs ===
-
-fn needs(known: &Known<'_>, groups: &[progress::Group<'_>], rooms: &[RoomKnown<'_>]) -> Vec<Need> {
-    let Known { entry, state, memory, now } = *known;
-    let mut wanted: Vec<(&Move, Option<Pending>, Option<Pod>)> = Vec::new();
-    for group in groups {
-        for (moved, replacement) in &group.pending {
-            let pending = Pending {
-                pod: replacement.as_ref().map(Pod::path),
-                nominated: replacement.as_ref().is_some_and(|pod| is_nominated(pod, &entry.record.node, state)),
-                cannot_preempt: replacement.as_ref().is_some_and(cannot_preempt),
-                stuck: memory
-                    .missing
-                    .get(&group.seen.uid)
-                    .is_some_and(|missing| now.duration_since(missing.since) > STUCK),
-                overdue: group.seen.overdue,
-            };
-            let pod = replacement.clone().or_else(|| memory.original(&moved.uid).cloned());
-            wanted.push((moved, Some(pending), pod));
-        }
-    }
-    for moved in entry.record.moves() {
-        if whereabouts(moved, state, memory) == Whereabouts::Here {
-            wanted.push((moved, None, state.pod(&moved.uid)));
-        }
-    }
-    let mut judge = Judge { known, answers: BTreeMap::new() };
-    let needs = wanted.into_iter().filter_map(|(moved, pending, pod)| {
-        let class = entry.record.class(moved.class.as_ref()?)?;
-        let pod = pod.as_ref();
-        let exists = pending.as_ref().is_none_or(|pending| pending.pod.is_some());
-        let serves = rooms.iter().filter(|room| judge.serves(moved, class, pod, room));
-        let serves: BTreeSet<String> = serves.map(|room| room.seen.uid.clone()).collect();
-        let coming = rooms.iter().filter(|room| will_serve(class, exists && pending.is_some(), room));
-        let (attempt, not_before) = next_attempt(known, moved);
-        Some(Need {
-            uid: moved.uid.clone(),
-            path: format!("{}/{}", moved.namespace, moved.name),
-            class: class.id.clone(),
-            coming: coming.map(|room| room.seen.uid.clone()).collect(),
-            serves,
-            attempt,
-            not_before,
-            pending,
-        })
-    });
-    needs.collect()
-}
-
-/// Whether the scheduler has cleared a place for it.
-fn is_nominated(pod: &Pod, candidate: &str, state: &State) -> bool {
-    pod.nominated
-        .as_ref()
-        .is_some_and(|node| **node != *candidate && state.node(node).is_some_and(|node| node.takes_pods()))
-}
-
-/// Whether the scheduler would leave it Pending behind a placeholder.
-fn cannot_preempt(pod: &Pod) -> bool {
-    pod.shape.never_preempts || pod.shape.priority <= names::PLACEHOLDER_PRIORITY || pod.shape.scheduler.is_some()
-}
-
-/// Whether a placeholder that does not run yet, or is being preempted for a replacement, will do.
-fn will_serve(class: &RoomClass, being_replaced: bool, room: &RoomKnown<'_>) -> bool {
-    let state = match room.seen.state {
-        RoomState::Coming { .. } => true,
-        RoomState::Ending => being_replaced && !room.released,
-        _ => false,
-    };
-    state
-        && room.class.is_some_and(|offered| {
-            offered.id == class.id || (offered.placement == class.placement && fits_in(class, offered))
-        })
-}
-
-fn fits_in(need: &RoomClass, offered: &RoomClass) -> bool {
-    resources(&need.requests).fits_in(&resources(&offered.requests)).is_ok()
-}
-
-fn resources(amounts: &Amounts) -> Resources {
-    Resources::from_amounts(amounts.iter().map(|(name, quantity)| (&**name, *quantity)))
-}
-
-/// Answers whether a Pod would run in a placeholder's place, asking only once for Pods that are alike.
-struct Judge<'a> {
-    known: &'a Known<'a>,
-    answers: BTreeMap<(String, String, String), bool>,
-}
-
-impl Judge<'_> {
-    fn serves(&mut self, moved: &Move, class: &RoomClass, pod: Option<&Pod>, room: &RoomKnown<'_>) -> bool {
-        let RoomState::Held { node, .. } = &room.seen.state else { return false };
-        let Some(offered) = room.class else { return false };
-        let Some(pod) = pod else { return offered.id == class.id };
-        let Some(placeholder) = &room.pod else { return false };
-        if pod.shape.requests.fits_in(&placeholder.shape.requests).is_err() {
-            return false;
-        }
-        // Pods of one class and owner differ in nothing that decides where they may run.
-        let owner = pod.owner.as_ref().map_or(&*pod.uid, |owner| &*owner.uid);
-        let kind = format!("{}/{owner}/{}/{:p}", pod.namespace, class.id, pod.shape);
-        let key = (kind, node.clone(), offered.id.clone());
-        if let Some(answer) = self.answers.get(&key) {
-            return *answer;
-        }
-        let gone = BTreeSet::from([&*room.seen.uid, &*moved.uid]);
-        let state = self.known.state;
-        let answer = state.node(node).is_some_and(|node| fit::fits(pod, node, state, &gone).is_ok());
-        self.answers.insert(key, answer);
-        answer
-    }
-}
-
-/// The number of the next placeholder for a Pod, and when it may be created: the first few at once, then more slowly.
-fn next_attempt(known: &Known<'_>, moved: &Move) -> (u32, Option<Timestamp>) {
-    let prefix = names::placeholder_name(&known.entry.record.id, &moved.uid, 0);
-    let prefix = prefix.trim_end_matches('0');
-    let number = |pod: &Pod| pod.name.strip_prefix(prefix)?.parse::<u32>().ok();
-    let seen = placeholders(known.state, &known.entry.record.id).iter().filter_map(number).max();
-    let remembered = known.memory.attempts.get(&moved.uid);
-    let last = seen.max(remembered.map(|(attempt, _)| *attempt));
-    let attempt = last.map_or(0, |last| last + 1);
-    let wait = SignedDuration::from_secs(1 << attempt.saturating_sub(3).min(5));
-    let not_before = remembered.filter(|_| attempt > 2).and_then(|(_, at)| at.checked_add(wait).ok());
-    (attempt, not_before)
 }
 
 impl Memory {

@@ -175,7 +175,7 @@ fn not_reserved(refused: Notice) -> Notice {
 }
 
 /// Whether the scheduler would leave the Pod's replacement Pending behind our placeholder.
-fn cannot_preempt(pod: &Pod) -> bool {
+pub(crate) fn cannot_preempt(pod: &Pod) -> bool {
     pod.shape.never_preempts || pod.shape.priority <= names::PLACEHOLDER_PRIORITY || pod.shape.scheduler.is_some()
 }
 

@@ -43,8 +43,7 @@ pub struct Container {
 /// The effective requests in the scheduler's units.
 #[must_use]
 pub fn effective(demand: &Demand) -> Resources {
-    let amounts = effective_amounts(demand);
-    Resources::from_amounts(amounts.iter().map(|(name, amount)| (name.as_str(), *amount)))
+    Resources::from(&effective_amounts(demand))
 }
 
 /// The effective requests before they are rounded.

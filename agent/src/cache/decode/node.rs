@@ -78,7 +78,7 @@ impl Wire<'_> {
             unschedulable: spec.unschedulable == Some(true),
             ready: status.conditions.iter().any(|condition| condition.is("Ready", "True")),
             max_pods: allocatable.get("pods").map_or(0, |pods| pods.value()),
-            allocatable: Resources::from_amounts(allocatable.iter().map(|(name, amount)| (&**name, *amount))),
+            allocatable: Resources::from(&allocatable),
             provider_id: spec.provider_id.filter(|id| !id.0.is_empty()).map(|id| id.shared()),
         })
     }

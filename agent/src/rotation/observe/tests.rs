@@ -4,7 +4,7 @@ use super::*;
 use crate::rotation::effect::Effect;
 use crate::rotation::execute::Done;
 use crate::rotation::memory::Created;
-use crate::rotation::observation::Refused;
+use crate::rotation::observation::{Refused, RoomState};
 use crate::rotation::testing::{after, cluster, entry, landed, old, young};
 use crate::surge::testing;
 

@@ -101,7 +101,7 @@ impl Turn<'_> {
     fn reserve_largest(&mut self, needs: &[&Need]) {
         let due = needs.iter().filter(|need| need.not_before.is_none_or(|time| time <= self.now));
         let due: Vec<_> = due.filter_map(|need| Some((*need, self.record.class(&need.class)?))).collect();
-        let requests = |class: &RoomClass| Resources::from_amounts(class.requests.iter().map(|(k, v)| (&**k, *v)));
+        let requests = |class: &RoomClass| Resources::from(&class.requests);
         let mut largest = Resources::default();
         for (_, class) in &due {
             largest.maximum(&requests(class));

@@ -6,6 +6,7 @@ use super::{Turn, notice};
 use crate::rotation::effect::Effect;
 use crate::rotation::observation::Fresh;
 use crate::rotation::record::{Move, RoomClass, Surge};
+use crate::surge::moves::class_id;
 
 /// How often Pods of one owner may come back to the candidate and be evicted again.
 const RETURNS: u32 = 2;
@@ -60,7 +61,7 @@ impl Turn<'_> {
             if let Some(class) = surge.classes.iter().find(same) {
                 return class.id.clone();
             }
-            let id = letters(surge.classes.len());
+            let id = class_id(surge.classes.len());
             surge.classes.push(RoomClass { id: id.clone(), requests: requests.clone(), placement: placement.clone() });
             id
         });
@@ -93,17 +94,5 @@ impl Turn<'_> {
         let of_owner = |moved: &&Move| moved.namespace == fresh.namespace && moved.owner == fresh.owner;
         let returns = self.record.moves().iter().filter(of_owner).filter(|moved| moved.returned).count();
         u32::try_from(returns).unwrap_or(u32::MAX)
-    }
-}
-
-/// `a`, `b`, … `z`, `aa`, …
-fn letters(mut index: usize) -> String {
-    let mut text = Vec::new();
-    loop {
-        text.push(char::from(b'a' + u8::try_from(index % 26).unwrap_or(0)));
-        if index < 26 {
-            return text.into_iter().rev().collect();
-        }
-        index = index / 26 - 1;
     }
 }

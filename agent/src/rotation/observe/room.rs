@@ -1,0 +1,101 @@
+//! Which placeholders there are, and whether they hold room.
+
+use std::collections::BTreeSet;
+
+use rotate_shared::names;
+
+use crate::cache::{Pod, PodPhase, State};
+use crate::rotation::observation::{Need, Room, RoomState};
+use crate::rotation::progress::Known;
+use crate::rotation::record::RoomClass;
+use crate::surge::fit;
+
+/// A placeholder with what it offers.
+#[derive(Debug)]
+pub(super) struct RoomKnown<'a> {
+    pub(super) seen: Room,
+    /// Its class; `None`: it is not one that the record knows.
+    pub(super) class: Option<&'a RoomClass>,
+    /// It is ending because we deleted it.
+    pub(super) released: bool,
+    pub(super) pod: Option<Pod>,
+}
+
+/// The placeholders of a rotation.
+pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
+    let Known { entry, state, memory, .. } = *known;
+    let record = &entry.record;
+    let mut rooms = Vec::new();
+    let waking = |pod: &Pod| memory.waking.as_deref() == Some(&*pod.name);
+    for pod in placeholders(state, &record.id).into_iter().filter(|pod| !waking(pod)) {
+        let label = |key: &str| pod.labels.get(key).map(|value| value.to_string()).unwrap_or_default();
+        let released = memory.released.contains_key(&*pod.uid);
+        let state = if released { RoomState::Ending } else { room_state(&pod, &record.node, state) };
+        rooms.push(RoomKnown {
+            seen: Room { name: pod.name.to_string(), uid: pod.uid.to_string(), pod_uid: label(names::POD_UID), state },
+            class: record.class(&label(names::CLASS)),
+            released,
+            pod: Some(pod),
+        });
+    }
+    for (name, created) in &memory.created {
+        let released = memory.released.contains_key(&created.uid);
+        let state = if released { RoomState::Ending } else { RoomState::Coming { message: None } };
+        rooms.push(RoomKnown {
+            seen: Room { name: name.clone(), uid: created.uid.clone(), pod_uid: created.pod_uid.clone(), state },
+            class: record.class(&created.class),
+            released,
+            pod: None,
+        });
+    }
+    rooms
+}
+
+/// Placeholders of a rotation, by name.
+pub(in crate::rotation) fn placeholders(state: &State, rotation: &str) -> Vec<Pod> {
+    let mut pods = state.pods_in(names::ROOM_NAMESPACE);
+    pods.retain(|pod| pod.labels.get(names::ROTATION).is_some_and(|label| **label == *rotation));
+    pods
+}
+
+fn room_state(pod: &Pod, candidate: &str, state: &State) -> RoomState {
+    let lost = |why: String| RoomState::Lost { why };
+    if pod.deleted.is_some() {
+        return RoomState::Ending;
+    }
+    if pod.phase.is_finished() {
+        return lost("it ended before it was needed".to_owned());
+    }
+    let Some(name) = &pod.node else {
+        return RoomState::Coming { message: pod.unschedulable.as_ref().map(ToString::to_string) };
+    };
+    if **name == *candidate {
+        return lost("it was placed on the candidate itself".to_owned());
+    }
+    let node = state.node(name);
+    match (pod.phase, node) {
+        (_, Some(node)) if node.deleting => lost(format!("node {name} is being deleted")),
+        (_, Some(node)) if node.unschedulable => lost(format!("node {name} is cordoned")),
+        (PodPhase::Running, Some(node)) if node.ready => RoomState::Held { node: name.to_string(), misfit: None },
+        // A node that is still joining: the kubelet starts the Pod once it is Ready.
+        (PodPhase::Pending, _) => RoomState::Coming { message: Some(format!("node {name} has not started it yet")) },
+        (_, Some(_)) => lost(format!("node {name} is not Ready")),
+        (_, None) => lost(format!("node {name} is gone")),
+    }
+}
+
+/// Says why a held placeholder does not serve the Pod that it was made for.
+pub(super) fn explain(known: &Known<'_>, needs: &[Need], rooms: &mut [RoomKnown<'_>]) {
+    for RoomKnown { seen: Room { uid, pod_uid, state, .. }, .. } in rooms {
+        let RoomState::Held { node, misfit } = state else { continue };
+        let its = needs.iter().find(|need| need.uid == *pod_uid);
+        if its.is_none_or(|need| need.serves.contains(uid)) {
+            continue;
+        }
+        let (original, node) = (known.memory.original(pod_uid), known.state.node(node));
+        if let (Some(original), Some(node)) = (original, node) {
+            let gone = BTreeSet::from([&**uid, &**pod_uid]);
+            *misfit = fit::fits(original, node, known.state, &gone).err().map(|misfit| misfit.0);
+        }
+    }
+}
