@@ -250,6 +250,11 @@ pub(super) fn say_how_to_go_on(session: &Session, connected: &Connected, followe
     say(session, connected, followed.rotations(), after);
 }
 
+/// After beginning without waiting: the next command to type.
+pub(super) fn say_how_to_follow(session: &Session, connected: &Connected, rotations: &[Rotation]) {
+    say(session, connected, rotations, "Begun");
+}
+
 fn say(session: &Session, connected: &Connected, rotations: &[Rotation], after: &str) {
     let live: Vec<&Rotation> = rotations.iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
     let reference = match live.as_slice() {

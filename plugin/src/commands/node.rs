@@ -53,14 +53,17 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     };
     let rotations = connected.agent.rotate(&request).await?;
     if !args.wait {
-        let now = session.clock.now();
-        for created in &rotations {
-            if args.printing.format == Format::Table {
-                session.console.data(&format!("rotation/{} created\n", created.id))?;
+        match args.printing {
+            Printing { format: Format::Table, .. } => {
+                for created in &rotations {
+                    session.console.data(&format!("rotation/{} created\n", created.id))?;
+                }
+                follow::say_how_to_follow(session, &connected, &rotations);
             }
-        }
-        if args.printing.format != Format::Table {
-            status::print(&session.console, &rotations, args.target.is_single(), args.printing, now)?;
+            printing => {
+                let now = session.clock.now();
+                status::print(&session.console, &rotations, args.target.is_single(), printing, now)?;
+            }
         }
         return Ok(exit::DONE);
     }

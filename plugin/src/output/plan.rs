@@ -208,7 +208,7 @@ fn origins(class: &Class) -> Vec<String> {
         .map(|room| match (&room.node, &room.new_node) {
             (Some(node), _) => format!("{} on node/{node}", room.count),
             (None, Some(kind)) if kind.is_empty() => format!("{} on a new node", room.count),
-            (None, Some(kind)) => format!("{} on a new node {kind}", room.count),
+            (None, Some(kind)) => format!("{} on a new node ({kind})", room.count),
             (None, None) => format!("{} nowhere", room.count),
         })
         .collect()

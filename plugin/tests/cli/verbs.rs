@@ -205,6 +205,11 @@ fn a_token_is_taken_of_the_account_that_the_verb_needs() {
     assert_eq!((issued("rotate-viewer"), issued("rotate-operator")), (1, 0));
     let begun = cluster.rotate(&["node", "w1", "--yes", "--wait=false", "--server", &cluster.server]);
     assert_eq!(begun.code, Some(0), "{}", begun.stderr);
+    assert!(
+        begun.stderr.contains("Begun; it goes on in the agent. Follow it with: kubectl rotate status "),
+        "{}",
+        begun.stderr
+    );
     assert_eq!((issued("rotate-viewer"), issued("rotate-operator")), (1, 1));
 }
 
