@@ -305,7 +305,7 @@ impl Memory {
         match effect {
             Effect::Evict(eviction) => self.note_evicting(&eviction.uid, state, now),
             Effect::Reserve(reservation) => {
-                self.reserving.insert(reservation.name.clone());
+                self.reserving.insert(reservation.name.clone(), reservation.clone());
             }
             Effect::Wake(pod) => {
                 self.waking = Some(waking_name(rotation, pod));

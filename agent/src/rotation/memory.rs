@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use rotate_shared::Phase;
 use rotate_shared::plan::Notice;
 
+use super::effect::Reservation;
 use super::observation::Refused;
 use super::observe;
 use super::record::Record;
@@ -55,8 +56,8 @@ pub(super) struct Memory {
     pub(super) closed_since: BTreeMap<String, Timestamp>,
     /// Whether our marks were put on the node or taken off, until the cache shows it.
     pub(super) marks: Option<(bool, Timestamp)>,
-    /// Placeholders on their way to the API server.
-    pub(super) reserving: BTreeSet<String>,
+    /// Placeholders on their way to the API server, by name.
+    pub(super) reserving: BTreeMap<String, Reservation>,
     /// Nodes that a placeholder was ever seen on: whoever took its room may have been forgotten there.
     pub(super) held_on: BTreeSet<Arc<str>>,
     /// The Pod that is being created and deleted to wake the scheduler.

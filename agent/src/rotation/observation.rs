@@ -37,8 +37,6 @@ pub struct Observation {
     pub needs: Vec<Need>,
     /// Placeholders of this rotation.
     pub room: Vec<Room>,
-    /// A placeholder is being created at this moment.
-    pub reserving: bool,
     /// Pods that wait for nothing on a node where we hold or held room.
     pub passed_over: Vec<PassedOver>,
     /// Calls that failed and are tried again.
@@ -239,7 +237,7 @@ pub struct PassedOver {
 pub struct Room {
     /// Its name.
     pub name: String,
-    /// Its UID.
+    /// Its UID; while it is being created, its name.
     pub uid: String,
     /// The UID of the Pod it was made for.
     pub pod_uid: String,
@@ -250,6 +248,8 @@ pub struct Room {
 /// Whether a placeholder holds room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoomState {
+    /// On its way to the API server: there is nothing yet that could be deleted, and its UID is not known.
+    Creating,
     /// Running on a node that takes Pods.
     Held {
         /// Which node.

@@ -61,7 +61,6 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         owners: groups.into_iter().map(|group| group.seen).collect(),
         needs,
         room: rooms.into_iter().map(|room| room.seen).collect(),
-        reserving: !memory.reserving.is_empty(),
         passed_over,
         failures: memory.failures.values().map(|failure| failure.notice.clone()).collect(),
     }

@@ -73,7 +73,7 @@ fn is_nominated(pod: &Pod, candidate: &str, state: &State) -> bool {
 /// Whether a placeholder that does not run yet, or is being preempted for a replacement, will do.
 fn will_serve(class: &RoomClass, being_replaced: bool, room: &RoomKnown<'_>) -> bool {
     let state = match room.seen.state {
-        RoomState::Coming { .. } => true,
+        RoomState::Coming { .. } | RoomState::Creating => true,
         RoomState::Ending => being_replaced && !room.released,
         _ => false,
     };

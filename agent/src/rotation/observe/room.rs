@@ -48,6 +48,22 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
             pod: None,
         });
     }
+    for (name, reservation) in &memory.reserving {
+        // The watch may be faster than the answer.
+        if !rooms.iter().any(|room| room.seen.name == *name) {
+            rooms.push(RoomKnown {
+                seen: Room {
+                    name: name.clone(),
+                    uid: name.clone(),
+                    pod_uid: reservation.pod_uid.clone(),
+                    state: RoomState::Creating,
+                },
+                class: record.class(&reservation.class.id),
+                released: false,
+                pod: None,
+            });
+        }
+    }
     rooms
 }
 

@@ -199,6 +199,24 @@ fn a_placeholder_that_was_created_is_coming_before_the_cache_shows_it() {
 }
 
 #[test]
+fn a_placeholder_that_is_being_created_is_seen_until_the_cache_shows_it() {
+    let entry = entry(&["p1"]);
+    let name = names::placeholder_name(&entry.record.id, "p1", 0);
+    let reservation = crate::rotation::effect::Reservation {
+        name: name.clone(),
+        pod_uid: "p1".to_owned(),
+        class: entry.record.class("a").unwrap().clone(),
+    };
+    let mut memory = Memory::default();
+    memory.reserving.insert(name, reservation);
+    let observed = seen(&entry, &cluster(&entry, &["b"], [old("p1")]), &memory);
+    assert_eq!(observed.room[0].state, RoomState::Creating);
+    assert_eq!(observed.needs[0].coming.len(), 1);
+    let state = cluster(&entry, &["b"], [old("p1"), room(&entry, "p1", "b", &json!({}))]);
+    assert_eq!(seen(&entry, &state, &memory).room.len(), 1, "the watch is faster than the answer");
+}
+
+#[test]
 fn a_placeholder_that_was_deleted_is_ending_before_the_cache_shows_it() {
     let entry = entry(&["p1"]);
     let state = cluster(&entry, &["b"], [old("p1"), room(&entry, "p1", "b", &json!({}))]);

@@ -68,8 +68,10 @@ impl Turn<'_> {
                 cover.exposed.push(need.path.clone());
             }
         }
-        let coming: Vec<&Room> =
-            room.iter().filter(|room| matches!(room.state, RoomState::Coming { .. } | RoomState::Ending)).collect();
+        let coming: Vec<&Room> = room
+            .iter()
+            .filter(|room| matches!(room.state, RoomState::Coming { .. } | RoomState::Creating | RoomState::Ending))
+            .collect();
         let serving = matching::maximum(missing.len(), coming.len(), |need, room| {
             missing[need].coming.contains(&coming[room].uid)
         });
@@ -86,7 +88,7 @@ impl Turn<'_> {
             self.reserve_largest(&nowhere);
         }
         for room in room {
-            if room.state != RoomState::Ending && !kept.contains(&*room.uid) {
+            if is_there(room) && !kept.contains(&*room.uid) {
                 self.release(room);
             }
         }
@@ -125,10 +127,10 @@ impl Turn<'_> {
 
     /// Deletes every placeholder. Whether there is none left.
     pub(super) fn release_all(&mut self) -> bool {
-        for room in self.seen.room.iter().filter(|room| room.state != RoomState::Ending) {
+        for room in self.seen.room.iter().filter(|room| is_there(room)) {
             self.release(room);
         }
-        self.seen.room.is_empty() && !self.seen.reserving
+        self.seen.room.is_empty()
     }
 
     /// Says what keeps the room from being held.
@@ -182,4 +184,9 @@ fn waits_for_release(need: &Need) -> bool {
         return false;
     };
     *cannot_preempt || *stuck
+}
+
+/// Whether there is a placeholder that could be deleted.
+fn is_there(room: &Room) -> bool {
+    !matches!(room.state, RoomState::Creating | RoomState::Ending)
 }

@@ -131,6 +131,19 @@ fn a_placeholder_on_its_way_is_not_created_again() {
 }
 
 #[test]
+fn a_placeholder_that_is_being_created_is_enough_for_a_need() {
+    // The other placeholder runs already, and the matching gives it to the first Pod whoever it was made for.
+    let case = surging().covered(&["p1", "p2"]).with(|case| {
+        case.seen.room[0] = in_state("p1", RoomState::Creating);
+        case.seen.needs[0].serves = uids(&["p2"]);
+        for need in &mut case.seen.needs {
+            need.coming = uids(&["p1"]);
+        }
+    });
+    assert_eq!(case.effects(), []);
+}
+
+#[test]
 fn a_pod_whose_placeholders_keep_failing_waits_longer() {
     let case = surging().moving(&["p1"]).with(|case| {
         case.seen.needs = vec![Need { not_before: Some(at(30)), ..need("p1", &[]) }];
@@ -253,7 +266,7 @@ fn rolling_back_releases_everything_undoes_the_cordon_and_then_ends() {
         case.seen.node = UNMARKED;
     });
     assert_eq!(clean.next(), Phase::RolledBack);
-    let creating = clean.clone().with(|case| case.seen.reserving = true);
+    let creating = clean.clone().with(|case| case.seen.room = vec![in_state("p1", RoomState::Creating)]);
     assert_eq!(creating.effects(), [], "a placeholder may still appear");
     let record = clean.step().record.unwrap();
     assert_eq!(record.outcome.unwrap().code, Some(Code::Reserving), "the reason stays");
