@@ -19,6 +19,8 @@ pub struct Observation {
     pub slot: Slot,
     /// The candidate.
     pub node: NodeSeen,
+    /// Somebody else cordoned it: that cordon is not ours to lift.
+    pub foreign_cordon: bool,
     /// Whether a consistent list of this phase and the cache agree on the candidate's Pods.
     pub barrier: Barrier,
     /// The verdicts on the candidate's Pods.

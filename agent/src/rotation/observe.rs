@@ -52,6 +52,8 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         synced,
         slot,
         node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
+        foreign_cordon: node
+            .is_some_and(|node| node.unschedulable && !node.annotations.contains_key(names::CORDONED_BY)),
         barrier: barrier(&known),
         verdicts,
         leaving,

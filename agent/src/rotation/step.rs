@@ -297,7 +297,11 @@ impl Turn<'_> {
     fn succeed(&mut self, then: Then) {
         let uncordon = then == Then::Uncordon;
         if self.clean(uncordon) {
-            let message = if uncordon { "drained and uncordoned" } else { "drained; the node stays, cordoned" };
+            let message = match uncordon {
+                true if self.seen.foreign_cordon => "drained; the node stays cordoned, as it was found",
+                true => "drained and uncordoned",
+                false => "drained; the node stays, cordoned",
+            };
             self.record.conclude(None, message);
             self.finish(Phase::Succeeded);
         }
@@ -329,7 +333,8 @@ impl Turn<'_> {
     /// Cancelled after the first eviction.
     fn stop(&mut self) {
         let uncordon = self.request.cancel.is_some_and(|cancel| cancel.uncordon);
-        let cordon = if uncordon { "the cordon was lifted" } else { "the node stays cordoned" };
+        let lifted = uncordon && !self.seen.foreign_cordon;
+        let cordon = if lifted { "the cordon was lifted" } else { "the node stays cordoned" };
         let moved = self.progress.evicted;
         let pods = if moved == 1 { "Pod" } else { "Pods" };
         self.record.conclude(None, format!("cancelled after {moved} {pods} had moved; {cordon}"));
@@ -449,7 +454,8 @@ impl Turn<'_> {
             [] => {}
             [pod] => self.wait(Code::Terminating, &format!("Pod {pod}"), "it is shutting down"),
             [pod, rest @ ..] => {
-                let message = format!("it and {} more Pods are shutting down", rest.len());
+                let pods = if rest.len() == 1 { "Pod" } else { "Pods" };
+                let message = format!("it and {} more {pods} are shutting down", rest.len());
                 self.wait(Code::Terminating, &format!("Pod {pod}"), message);
             }
         }

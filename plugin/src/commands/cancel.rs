@@ -54,7 +54,11 @@ fn meaning(rotation: &Rotation, uncordon: bool) -> String {
             "{evicted} of {} Pods were evicted already; no more will be. node/{} {}",
             rotation.progress.to_move,
             rotation.node,
-            if uncordon { "is uncordoned." } else { "stays cordoned: kubectl uncordon lifts it." }
+            if uncordon {
+                "is uncordoned.".to_owned()
+            } else {
+                format!("stays cordoned; to lift that: kubectl uncordon {}", rotation.node)
+            }
         ),
     }
 }

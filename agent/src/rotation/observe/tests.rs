@@ -56,6 +56,18 @@ fn the_node_is_recognised_by_its_uid_and_its_marks_by_the_rotation() {
 }
 
 #[test]
+fn a_cordon_is_somebody_elses_where_nothing_says_that_it_is_ours() {
+    let entry = entry(&["p1"]);
+    let mut state = cluster(&entry, &[], [old("p1")]);
+    assert!(!seen(&entry, &state, &Memory::default()).foreign_cordon);
+    for cordoned in [true, false] {
+        let node = json!({ "spec": { "unschedulable": cordoned } });
+        state.apply_node(testing::node("cand", &node));
+        assert_eq!(seen(&entry, &state, &Memory::default()).foreign_cordon, cordoned);
+    }
+}
+
+#[test]
 fn the_barrier_is_passed_once_all_that_was_listed_is_in_the_cache() {
     let entry = entry(&["p1"]);
     let state = cluster(&entry, &["b"], [old("p1")]);

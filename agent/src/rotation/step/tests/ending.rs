@@ -112,6 +112,22 @@ fn an_uncordoned_node_is_uncordoned() {
 }
 
 #[test]
+fn a_cordon_that_is_not_ours_is_not_said_to_be_lifted() {
+    let case = removing(Some(Then::Uncordon)).with(|case| {
+        case.seen.node = UNMARKED;
+        case.seen.foreign_cordon = true;
+    });
+    let outcome = case.step().record.unwrap().outcome.unwrap();
+    assert_eq!(outcome.message, "drained; the node stays cordoned, as it was found");
+
+    let mut stopped = Case::in_phase(Phase::Draining).moving(&["p1"]).cancelled();
+    stopped.request.cancel = Some(CancelRequest { uncordon: true });
+    stopped.seen.foreign_cordon = true;
+    let outcome = stopped.step().record.unwrap().outcome.unwrap();
+    assert!(outcome.message.ends_with("; the node stays cordoned"), "{}", outcome.message);
+}
+
+#[test]
 fn pods_that_come_once_the_node_is_uncordoned_do_not_begin_it_all_over() {
     let case = removing(Some(Then::Uncordon)).with(|case| {
         case.seen.node = UNMARKED;
