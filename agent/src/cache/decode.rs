@@ -30,7 +30,7 @@ use super::{Node, Pdb, Pod};
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Not JSON, or not of the expected form.
-    #[error("read {kind} {object}: {source}")]
+    #[error("read {kind} {object}: {}", reason(source))]
     Malformed {
         /// Which kind was expected.
         kind: &'static str,
@@ -149,6 +149,13 @@ pub fn identity(json: &str) -> Result<Identity, DecodeError> {
 #[must_use]
 pub fn bound_to(json: &str) -> Option<Box<str>> {
     serde_json::from_str::<common::BoundWire<'_>>(json).ok()?.into_node()
+}
+
+/// Why, without where: a position in one object's JSON misleads whoever looks for it in a file.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&position).unwrap_or(&text).to_owned()
 }
 
 /// Parses, and names the object where that fails.

@@ -233,6 +233,24 @@ fn aliases_cannot_make_much_out_of_little() {
 }
 
 #[test]
+fn what_is_whole_and_wrong_is_not_said_to_end_in_the_middle() {
+    for text in ["42\n", "true\n", "1.5\n", "text\n"] {
+        assert!(matches!(Snapshot::read(text), Err(SnapshotError::NotObjects { line: 1 })), "{}", error(text));
+    }
+    let text = "kind: List\nitems: foo\n";
+    assert!(matches!(Snapshot::read(text), Err(SnapshotError::Syntax { line: 2, .. })), "{}", error(text));
+    let text = "kind: List\nitems: &x [*x]\n";
+    let expected = "read saved objects: line 2: aliases (*name) are not read; kubectl writes none";
+    assert_eq!(error(text), expected);
+}
+
+#[test]
+fn no_position_is_named_that_is_not_one_of_the_file() {
+    let text = YAML.replace("500m", "half");
+    assert!(error(&text).contains("quantity \"half\" is not") && !error(&text).contains("column"), "{}", error(&text));
+}
+
+#[test]
 fn more_than_the_limit_is_refused_without_being_parsed() {
     assert!(matches!(at_most(io::repeat(b' '), 1000), Err(SnapshotError::TooLarge)));
     assert_eq!(at_most(io::repeat(b' ').take(1000), 1000).unwrap().len(), 1000);
