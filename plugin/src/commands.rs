@@ -43,7 +43,9 @@ pub(crate) fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
     })
 }
 
-fn run(cli: Cli, console: Console) -> Ended {
+fn run(mut cli: Cli, console: Console) -> Ended {
+    // As kubectl takes an empty --server; and an empty variable is the usual way to switch one off.
+    cli.agent.agent_url.take_if(|url| url.is_empty());
     let Some(verb) = cli.verb else {
         console.data(&Cli::command().render_help().to_string())?;
         return Ok(exit::DONE);

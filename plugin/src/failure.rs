@@ -52,6 +52,8 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
+            // Of a code that we don't know only the status says whose fault it was.
+            Self::Problem(problem) if problem.code == Code::Unknown && problem.status >= 500 => exit::ERROR,
             Self::Problem(problem) => problem.code.exit_code(),
             Self::Blocked(_) => exit::BLOCKED,
             Self::AgentUnreachable(_) => exit::AGENT_UNREACHABLE,
@@ -130,6 +132,13 @@ mod tests {
     fn a_failure_stays_on_one_line_and_harmless() {
         let failure = Failure::Other("a\n\u{1b}[2Jb".to_owned());
         assert_eq!(failure.line().as_deref(), Some("error: a\\n\\u{1b}[2Jb"));
+    }
+
+    #[test]
+    fn an_agent_that_failed_for_a_reason_of_another_version_did_not_say_that_nothing_was_touched() {
+        let problem = |status| Problem { status, ..Problem::new(Code::Unknown, "x") };
+        assert_eq!(Failure::from(problem(500)).exit_code(), 1);
+        assert_eq!(Failure::from(problem(422)).exit_code(), 3);
     }
 
     #[test]

@@ -24,6 +24,9 @@ use crate::failure::Failure;
 /// Answers are a few kilobytes a Pod or node; what is longer is not ours.
 const LARGEST_ANSWER: usize = 256 << 20;
 
+/// Where every agent of every version tells its own.
+pub(super) const VERSION_PATH: &str = "/version";
+
 /// How often an agent that has just started is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How many times: it reads a cluster of usual size well within that.
@@ -52,7 +55,7 @@ impl Agent {
 
     /// The agent's version.
     pub(crate) async fn version(&self) -> Result<VersionInfo, Failure> {
-        self.call(Method::GET, "/version".to_owned(), None::<&()>).await
+        self.call(Method::GET, VERSION_PATH.to_owned(), None::<&()>).await
     }
 
     /// Refuses an agent that is more than one minor version away.

@@ -8,11 +8,18 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::sync::Mutex;
 
+use super::api::VERSION_PATH;
 use super::token::Source;
 use super::{Answer, Transport, TransportError};
 
 /// Long enough for a busy agent behind a slow port-forward; an agent that is not there says so at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For an answer that the agent need not think about, and with which every command begins: a port that takes connections
+/// and never answers is found out by it.
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// From one piece of an answer to the next. An agent that plans for a large cluster is quiet for seconds; events come with
+/// a sign of life every 15 s.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Requests by reqwest.
 #[derive(Debug)]
@@ -38,6 +45,9 @@ impl Url {
         }
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(SILENCE_TIMEOUT)
+            // The agent sends nobody elsewhere: a login page in front of it does.
+            .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| address(innermost(&error)))?;
         Ok(Self { client, base, token: Mutex::new(token), source })
@@ -53,6 +63,9 @@ impl Url {
         let unreachable = |reason: String| TransportError::Unreachable { at: at.clone(), reason };
         let url = reqwest::Url::parse(&format!("{at}{path}")).map_err(|error| unreachable(error.to_string()))?;
         let mut request = self.client.request(method, url);
+        if path == VERSION_PATH {
+            request = request.timeout(FIRST_ANSWER_TIMEOUT);
+        }
         if let Some(token) = &*self.token.lock().await {
             request = request.bearer_auth(token);
         }
@@ -93,4 +106,22 @@ fn innermost(error: &dyn Error) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_takes_the_connection_and_says_nothing_is_given_up() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        // The system takes the connection; nobody accepts it.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let url = Url::new(&url, None, None).expect("an address");
+        for path in ["/version", "/v1/nodes"] {
+            let Err(error) = url.send(http::Method::GET, path.to_owned(), None).await else { panic!("an answer") };
+            assert!(error.to_string().ends_with("timed out"), "{error}");
+        }
+    }
 }

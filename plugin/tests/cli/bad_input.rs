@@ -95,6 +95,36 @@ fn something_else_than_an_agent_is_told_apart() {
 }
 
 #[test]
+fn a_port_that_takes_connections_and_never_answers_is_given_up() {
+    // The system takes the connection; nobody accepts it.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let run = rotate(&["fleet", "--agent-url", &url, "--request-timeout=300ms"]);
+    assert_eq!(run.code, Some(8), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn nobody_is_followed_to_another_address() {
+    let elsewhere = somebody("200 OK", r#"{"version":"0.1.0","api":"v1"}"#);
+    let head = format!("302 Found\r\nlocation: {elsewhere}/version");
+    let url = somebody(head.leak(), "");
+    let run = rotate(&["version", "--agent-url", &url]);
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (Some(8), "error: what answered is not the agent: HTTP status 302\n"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn an_empty_address_is_none() {
+    let run = rotate(&["version", "--agent-url", ""]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn an_agent_that_does_not_know_the_caller_is_not_authorised() {
     let url = somebody(
         "401 Unauthorized",
