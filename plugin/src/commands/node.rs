@@ -9,10 +9,11 @@ use super::{Ended, plan, status};
 use crate::args;
 use crate::args::Printing;
 use crate::cli::NodeArgs;
-use crate::connect::embedded::Role;
+use crate::connect::embedded::{Embedded, Role};
+use crate::connect::snapshot;
 use crate::failure::Failure;
 use crate::output::plan as text;
-use crate::output::{Format, rotation};
+use crate::output::{Console, Format, rotation};
 
 pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     let args = args.resolve()?;
@@ -30,6 +31,15 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         return Err(Failure::Usage(
             "--embedded with --wait=false would end the agent at once: nothing would happen".to_owned(),
         ));
+    }
+    // What is refused leaves nothing behind, the agent's own namespaces included.
+    if session.agent.embedded && session.agent.agent_url.is_none() && Embedded::must_create(session).await? {
+        let plans = snapshot::plan_cluster(session, &args.target, &args.options).await?;
+        if plans.is_empty() {
+            session.console.note("No nodes found");
+            return Ok(exit::DONE);
+        }
+        not_blocked(&session.console, &plans)?;
     }
     let connected = session.connect(Role::Act { consent: args.yes }).await?;
     if let Some(embedded) = session.embedded()
@@ -70,17 +80,23 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     wait(session, &connected, rotations, &args).await
 }
 
-/// Shows what is about to happen; ends here where something stands in the way or consent is not given.
-fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
-    let console = &session.console;
+/// Ends here where something stands in the way.
+fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
     let blocked: Vec<&Plan> = plans.iter().filter(|plan| !plan.blockers.is_empty()).collect();
+    if blocked.is_empty() {
+        return Ok(());
+    }
     for plan in &blocked {
         console.note(&text::blocked(plan));
     }
-    if !blocked.is_empty() {
-        let names: Vec<_> = blocked.iter().map(|plan| format!("node/{}", plan.node)).collect();
-        return Err(Failure::Blocked(format!("{} cannot be rotated as asked; nothing was touched", names.join(", "))));
-    }
+    let names: Vec<_> = blocked.iter().map(|plan| format!("node/{}", plan.node)).collect();
+    Err(Failure::Blocked(format!("{} cannot be rotated as asked; nothing was touched", names.join(", "))))
+}
+
+/// Shows what is about to happen; ends here where something stands in the way or consent is not given.
+fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
+    let console = &session.console;
+    not_blocked(console, plans)?;
     for plan in plans {
         console.note(&text::verdict(plan));
         for warning in &plan.warnings {

@@ -67,11 +67,7 @@ impl Embedded {
     ///
     /// The cluster cannot be reached, consent is not given, or another agent holds the Lease.
     pub(crate) async fn start(session: &Session, role: Role) -> Result<Self, Failure> {
-        let config = cluster::config(&session.connection).await?;
-        let server = config.cluster_url.to_string();
-        let client = rotate_agent::client::production(config)
-            .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
-        let missing = bootstrap::missing(&client).await.map_err(|error| refused(error, &server))?;
+        let (client, server, missing) = reach(session).await?;
         if let Role::Act { consent } = role {
             create(session, &client, &server, &missing, consent).await?;
         }
@@ -91,6 +87,15 @@ impl Embedded {
         let agent = Agent::new(InProcess::new(engine.router()), session.clock);
         ready(session, &engine, &agent).await?;
         Ok(Self { agent, engine })
+    }
+
+    /// Whether it would have to create something in the cluster first.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be reached or refuses.
+    pub(crate) async fn must_create(session: &Session) -> Result<bool, Failure> {
+        Ok(!reach(session).await?.2.is_empty())
     }
 
     /// Ends it in order.
@@ -222,6 +227,16 @@ async fn ready(session: &Session, engine: &Engine, agent: &Agent) -> Result<(), 
             return Err(Failure::Cluster("the cluster and the agent's records could not be read".to_owned()));
         }
     }
+}
+
+/// A client of the cluster, where that is, and what the agent needs and the cluster does not have.
+async fn reach(session: &Session) -> Result<(Client, String, Vec<Object>), Failure> {
+    let config = cluster::config(&session.connection).await?;
+    let server = config.cluster_url.to_string();
+    let client = rotate_agent::client::production(config)
+        .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+    let missing = bootstrap::missing(&client).await.map_err(|error| refused(error, &server))?;
+    Ok((client, server, missing))
 }
 
 /// Waits for the Lease, but not for another agent to give it up.

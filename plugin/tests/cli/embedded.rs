@@ -1,6 +1,6 @@
 //! The agent inside the command.
 
-use rotate_sim::{Access, Identity, NodeSpec, Rule, Sim};
+use rotate_sim::{Access, Identity, NodeSpec, Rule, Sim, objects};
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -21,6 +21,22 @@ fn nothing_is_created_without_consent() {
     let run = cluster.embedded(&["node", "w1"]);
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("  Namespace kubectl-rotate-room"), "{}", run.stderr);
+    assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_none());
+}
+
+#[test]
+fn what_is_refused_leaves_no_namespace_behind() {
+    let cluster = Cluster::with_room(true);
+    let run = cluster.embedded(&["node", "w9", "--yes"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(1), "Error from server (NotFound): nodes \"w9\" not found\n"));
+    let run = cluster.embedded(&["node", "-l", "pool=none", "--yes"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), "No nodes found\n"));
+    let mut bare = objects::pod("bare", "shop", &objects::template("bare", "1", "1Gi"));
+    bare["spec"]["nodeName"] = json!("w1");
+    cluster.sim.create(bare);
+    let run = cluster.embedded(&["node", "w1", "--yes"]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("BarePod: Pod shop/bare"), "{}", run.stderr);
     assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_none());
 }
 
@@ -52,11 +68,21 @@ fn who_may_not_read_every_pod_is_told_so_and_not_kept_waiting() {
         )],
         token_required: true,
     });
-    let run = cluster.embedded(&["node", "w1", "--yes", "--token", "secret"]);
-    assert_eq!(run.code, Some(7), "{}", run.stderr);
-    let last = run.stderr.lines().last().expect("it says why");
-    assert!(last.starts_with("Error from server (Forbidden): failed to read /api/v1/pods"), "{}", run.stderr);
-    assert!(!cluster.is_cordoned("w1"));
+    let refused = |told: &str| {
+        let run = cluster.embedded(&["node", "w1", "--yes", "--token", "secret"]);
+        assert_eq!(run.code, Some(7), "{}", run.stderr);
+        let last = run.stderr.lines().last().expect("it says why");
+        assert!(last.starts_with(&format!("Error from server (Forbidden): {told}")), "{}", run.stderr);
+        assert!(!cluster.is_cordoned("w1"));
+    };
+    refused("pods is forbidden");
+    assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_none());
+    // Where the agent has all it needs, it is the agent that finds out.
+    for name in ["kubectl-rotate", "kubectl-rotate-room"] {
+        cluster.sim.create(objects::namespace(name, &json!({})));
+    }
+    cluster.sim.create(objects::priority_class("rotate-placeholder", -10, false));
+    refused("failed to read /api/v1/pods");
 }
 
 #[test]
