@@ -178,7 +178,8 @@ impl Engine {
         self.memories.retain(|id, _| records.get(id).is_some_and(|entry| entry.record.is_live()));
         self.waits.retain(|id, _| records.contains_key(id));
         let pairs = records.values().map(|entry| (&entry.record, &entry.request));
-        let mut slots = slots(pairs, self.config.max_concurrent);
+        let is_being_written = |record: &Record| self.busy.contains(&format!("{SAVE}/{}", record.id));
+        let mut slots = slots(pairs, self.config.max_concurrent, is_being_written);
         let mut views = Vec::with_capacity(records.len());
         for entry in records.values() {
             let (progress, waiting) = if entry.record.is_live() {

@@ -11,7 +11,7 @@ use rotate_shared::plan::Notice;
 
 use super::effect::Reservation;
 use super::observation::Refused;
-use super::observe;
+use super::observe::{self, Marks};
 use super::record::Record;
 use crate::cache::decode::Workload;
 use crate::cache::{Pod, State, Volumes};
@@ -132,7 +132,10 @@ impl Memory {
         self.released.retain(|uid, at| {
             fresh(*at) && (state.pod(uid).is_some() || self.created.values().any(|created| created.uid == *uid))
         });
-        self.marks = self.marks.filter(|(_, at)| fresh(*at));
+        let shown = state.node(&record.node).map(|node| observe::marks(record, node));
+        self.marks = self.marks.filter(|(marked, at)| {
+            fresh(*at) && shown.is_none_or(|shown| shown != Marks { marked: *marked, traces: *marked })
+        });
         self.failures.retain(|_, failure| now.duration_since(failure.until) < UNWANTED);
         self.woken.retain(|uid, _| state.pod(uid).is_some());
         self.refused.retain(|uid, _| state.pod(uid).is_some());

@@ -68,15 +68,29 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
     }
 }
 
-fn see_node(record: &Record, node: &Node, memory: &Memory) -> NodeSeen {
+/// What a node carries of a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Cordoned, and marked as this rotation's.
+    pub(super) marked: bool,
+    /// Anything of this rotation's.
+    pub(super) traces: bool,
+}
+
+/// What the cache shows of a rotation's marks.
+pub(super) fn marks(record: &Record, node: &Node) -> Marks {
     let carries =
         |key: &str| node.annotations.get(key).is_some_and(|value| value.split(':').next() == Some(&*record.id));
-    let traces = [names::ROTATION, names::CORDONED_BY, names::PROTECTED_BY].into_iter().any(carries);
+    Marks {
+        marked: carries(names::ROTATION) && node.unschedulable,
+        traces: [names::ROTATION, names::CORDONED_BY, names::PROTECTED_BY].into_iter().any(carries),
+    }
+}
+
+fn see_node(record: &Record, node: &Node, memory: &Memory) -> NodeSeen {
     // Until the cache shows it, our own patch is believed.
-    let (marked, traces) = match memory.marks {
-        Some((marked, _)) => (marked, marked),
-        None => (carries(names::ROTATION) && node.unschedulable, traces),
-    };
+    let believed = memory.marks.map(|(marked, _)| Marks { marked, traces: marked });
+    let Marks { marked, traces } = believed.unwrap_or_else(|| marks(record, node));
     NodeSeen::Here { marked, traces, deleting: node.deleting }
 }
 

@@ -8,10 +8,12 @@ use rotate_shared::{Code, Phase};
 use super::observation::Slot;
 use super::record::{Record, Request};
 
-/// For each queued rotation whether it may begin. Those that are told so in one call stay within the limits together.
+/// For each queued rotation whether it may begin. Those that are told so in one call stay within the limits together, and
+/// so do those that were told so before and whose record `is_being_written`.
 pub(super) fn slots<'a>(
     records: impl Iterator<Item = (&'a Record, &'a Request)> + Clone,
     max_concurrent: u32,
+    is_being_written: impl Fn(&Record) -> bool,
 ) -> BTreeMap<String, Slot> {
     let mut active = 0;
     let mut batches: BTreeMap<&str, Batch> = BTreeMap::new();
@@ -25,13 +27,14 @@ pub(super) fn slots<'a>(
         }
     }
     let mut queued: Vec<_> = records.filter(|(record, _)| record.phase() == Phase::Queued).collect();
-    queued.sort_by(|(one, _), (other, _)| (one.created_at, &one.node).cmp(&(other.created_at, &other.node)));
+    queued.sort_by_cached_key(|(record, _)| (!is_being_written(record), record.created_at, &record.node));
     let mut slots = BTreeMap::new();
     for (record, request) in queued {
         let batch = record.batch.as_deref().map(|id| batches.entry(id).or_default());
         let slot = slot(record, active, max_concurrent, batch.as_deref());
         // One that is paused or about to be cancelled does not hold up those behind it.
-        if slot == Slot::Free && !request.paused && request.cancel.is_none() {
+        let stays = request.paused || request.cancel.is_some();
+        if slot == Slot::Free && (!stays || is_being_written(record)) {
             active += 1;
             if let Some(batch) = batch {
                 batch.active += 1;
@@ -107,7 +110,7 @@ mod tests {
 
     fn of(records: &[Record], limit: u32) -> Vec<Slot> {
         let request = Request::default();
-        let slots = slots(records.iter().map(|record| (record, &request)), limit);
+        let slots = slots(records.iter().map(|record| (record, &request)), limit, |_| false);
         records.iter().filter_map(|record| slots.get(&record.id).cloned()).collect()
     }
 
@@ -150,8 +153,21 @@ mod tests {
     fn a_paused_rotation_does_not_hold_up_the_queue() {
         let records = [record("a", None, Options::default(), &[]), record("b", None, Options::default(), &[])];
         let (held, free) = (Request { paused: true, ..Request::default() }, Request::default());
-        let slots = slots([(&records[0], &held), (&records[1], &free)].into_iter(), 1);
+        let slots = slots([(&records[0], &held), (&records[1], &free)].into_iter(), 1, |_| false);
         assert_eq!(slots[&records[1].id], Slot::Free);
+    }
+
+    #[test]
+    fn one_that_is_about_to_begin_keeps_its_slot_from_an_older_one_that_is_heard_of_late() {
+        let mut old = record("b", None, Options::default(), &[]);
+        old.created_at = Timestamp::MIN;
+        let records = [record("a", None, Options::default(), &[]), old];
+        for request in [Request::default(), Request { paused: true, ..Request::default() }] {
+            let pairs = records.iter().map(|record| (record, &request));
+            let slots = slots(pairs, 1, |record| record.node == "a");
+            assert_eq!(slots[&records[0].id], Slot::Free);
+            assert!(matches!(slots[&records[1].id], Slot::Wait(_)));
+        }
     }
 
     #[test]

@@ -51,6 +51,9 @@ fn the_node_is_recognised_by_its_uid_and_its_marks_by_the_rotation() {
     assert_eq!(seen(&entry, &state, &memory).node, unmarked, "our own patch is believed before the cache shows it");
     memory.refresh(&entry.record, &state, after(120));
     assert_eq!(seen(&entry, &state, &memory).node, marked, "but not for ever");
+    memory.marks = Some((true, after(59)));
+    memory.refresh(&entry.record, &state, after(60));
+    assert_eq!(memory.marks, None, "the cache shows it, and will show what others do to the node");
     entry.record.node_uid = "another".to_owned();
     assert_eq!(seen(&entry, &state, &Memory::default()).node, NodeSeen::Gone);
 }
