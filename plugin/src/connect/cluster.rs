@@ -1,6 +1,7 @@
 //! The API server that kubectl's flags and kubeconfig mean.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use kube::Config;
 use kube::config::{
@@ -21,11 +22,11 @@ const FROM_FLAGS: &str = "from-flags";
 ///
 /// A kubeconfig that cannot be read or names what does not exist, and none at all outside a cluster.
 pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
-    let mut kubeconfig = match (&flags.kubeconfig, Kubeconfig::from_env()) {
-        (Some(path), _) => Kubeconfig::read_from(path).map_err(unusable)?,
-        (None, Ok(Some(kubeconfig))) => kubeconfig,
-        (None, Err(error)) => return Err(unusable(error)),
-        (None, Ok(None)) => match Kubeconfig::read() {
+    let listed = listed();
+    let mut kubeconfig = match &flags.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path).map_err(|error| unreadable(path, error))?,
+        None if !listed.is_empty() => merged(&listed)?,
+        None => match Kubeconfig::read() {
             Ok(kubeconfig) => kubeconfig,
             // No file in the usual place is no mistake; one that is there and broken is.
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -65,6 +66,37 @@ pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
     let options = KubeConfigOptions { context: Some(context_name), cluster: Some(cluster_name), user: Some(user_name) };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
     Ok(finished(flags, config))
+}
+
+/// The files that `$KUBECONFIG` lists.
+fn listed() -> Vec<PathBuf> {
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect()
+}
+
+/// All of them as one. As with kubectl, a file that is not there is passed over.
+fn merged(paths: &[PathBuf]) -> Result<Kubeconfig, Failure> {
+    let mut merged = Kubeconfig::default();
+    for path in paths {
+        match Kubeconfig::read_from(path) {
+            Ok(kubeconfig) => merged = merged.merge(kubeconfig).map_err(unusable)?,
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(path, error)),
+        }
+    }
+    Ok(merged)
+}
+
+/// Names the file, and leaves out the excerpt below what the parser says.
+fn unreadable(path: &Path, error: KubeconfigError) -> Failure {
+    match error {
+        KubeconfigError::Parse(error) => {
+            let text = error.to_string();
+            let said = text.lines().next().unwrap_or_default();
+            Failure::Cluster(format!("the kubeconfig cannot be used: {}: {said}", path.display()))
+        }
+        error => unusable(error),
+    }
 }
 
 async fn without_kubeconfig(flags: &ConnectionFlags) -> Result<Config, Failure> {

@@ -163,8 +163,21 @@ fn a_broken_kubeconfig_is_one_clear_line() {
     let path = file.path().to_str().expect("a plain path");
     let run = rotate(&["node", "a", "--yes", "--embedded", "--kubeconfig", path]);
     assert_eq!(run.code, Some(1));
-    assert!(run.stderr.starts_with("error: the kubeconfig cannot be used: "), "{}", run.stderr);
+    assert!(run.stderr.starts_with(&format!("error: the kubeconfig cannot be used: {path}: ")), "{}", run.stderr);
+    assert!(!run.stderr.contains("\\n"), "{}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn of_several_kubeconfigs_one_that_is_not_there_is_passed_over() {
+    let url = nobody();
+    let context = "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n";
+    let file = crate::support::file(&format!("clusters: [{{name: a, cluster: {{server: '{url}'}}}}]\n{context}"));
+    let list = format!("/nowhere/config:{}", file.path().display());
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    let output = command.env_clear().env("KUBECONFIG", list).args(["plan", "node", "a"]).output().expect("it runs");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert!(stderr.contains(&format!("error: the API server at {url}")), "{stderr}");
 }
 
 #[test]
