@@ -148,15 +148,15 @@ async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<
 }
 
 fn already_rotating(node: &str, id: &str) -> Refusal {
-    let detail = format!("node {node:?} is being rotated already: rotation/{id}");
+    let detail = format!("node {node:?} is being rotated already; follow it with: kubectl rotate status {id} -w");
     Refusal::new(Code::AlreadyRotating, detail).rotation(id)
 }
 
 pub(super) fn refuse(error: StoreError) -> Refusal {
     match &error {
         StoreError::AlreadyRotating(id) => {
-            Refusal::new(Code::AlreadyRotating, format!("the node is being rotated already: rotation/{id}"))
-                .rotation(id)
+            let detail = format!("the node is being rotated already; follow it with: kubectl rotate status {id} -w");
+            Refusal::new(Code::AlreadyRotating, detail).rotation(id)
         }
         StoreError::NotFound(id) => Refusal::not_found("rotations", id),
         StoreError::Finished(id) => Refusal::new(Code::WrongPhase, format!("rotation {id:?} is over")).rotation(id),

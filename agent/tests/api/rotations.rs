@@ -59,6 +59,7 @@ async fn a_node_that_is_being_rotated_is_refused_with_the_id() {
     let id = world.rotate(&json!({ "nodes": ["a"] })).await[0].id.clone();
     let problem = problem(world.post("/v1/rotations", &json!({ "nodes": ["a"] })).await).await;
     assert_eq!((problem.status, problem.code), (409, Code::AlreadyRotating));
+    assert!(problem.detail.contains("; follow it with: kubectl rotate status "), "{}", problem.detail);
     assert_eq!(problem.rotation, Some(id));
     assert_eq!(world.records().len(), 1);
 }
