@@ -1,5 +1,7 @@
 //! Each type as it goes over the wire. A change here is a change that an older or newer program must live with.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests; the lint exempts only the tests themselves")]
+
 use std::fmt::Debug;
 
 use jiff::Timestamp;
