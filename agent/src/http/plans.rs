@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use futures::{StreamExt, TryStreamExt, stream};
-use rotate_shared::plan::PlanRequest;
-use rotate_shared::{API_VERSION, Options, Plan, PlanList};
+use rotate_shared::plan::{Notice, PlanRequest};
+use rotate_shared::{API_VERSION, Code, Options, Plan, PlanList};
 
 use super::extract::Body;
 use super::problem::Refusal;
@@ -43,5 +43,14 @@ async fn one(api: &Api, node: &Node, options: &Options) -> Result<Plan, Refusal>
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
     let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, options, api.clock.now());
-    plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))
+    let mut plan = plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
+    if let Some(live) = api.views.live(&node.uid) {
+        plan.blockers.push(Notice {
+            code: Code::AlreadyRotating,
+            object: format!("rotation/{}", live.id),
+            message: "rotates this node already".to_owned(),
+            remedy: format!("follow it with: kubectl rotate status {} -w", live.id),
+        });
+    }
+    Ok(plan)
 }

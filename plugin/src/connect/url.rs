@@ -43,6 +43,11 @@ impl Url {
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
             return Err(address("it begins with http:// or https:// and names a host".to_owned()));
         }
+        // It would be repeated in every hint and message.
+        if !base.username().is_empty() || base.password().is_some() {
+            let url = format!("{}://…@{}", base.scheme(), base.host_str().unwrap_or_default());
+            return Err(TransportError::Address { url, reason: "it must not hold a user or a password".to_owned() });
+        }
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(SILENCE_TIMEOUT)
@@ -123,5 +128,15 @@ mod tests {
             let Err(error) = url.send(http::Method::GET, path.to_owned(), None).await else { panic!("an answer") };
             assert!(error.to_string().ends_with("timed out"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_password_in_the_address_is_refused_and_not_repeated() {
+        let refused = Url::new("http://someone:secret@127.0.0.1:8470", None, None);
+        let message = refused.err().expect("a refusal").to_string();
+        assert!(
+            message.contains("password") && !message.contains("secret") && !message.contains("someone"),
+            "{message}"
+        );
     }
 }

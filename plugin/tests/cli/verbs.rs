@@ -53,6 +53,8 @@ fn a_node_that_is_being_rotated_is_not_rotated_twice() {
     let second = cluster.rotate(&["node", "w1", "--yes"]);
     assert_eq!(second.code, Some(3), "{}", second.stderr);
     assert!(second.stderr.contains(&id), "{}", second.stderr);
+    assert!(!second.stderr.contains("can be rotated"), "{}", second.stderr);
+    assert!(second.stderr.contains("kubectl rotate status"), "{}", second.stderr);
 }
 
 #[test]
