@@ -142,8 +142,9 @@ pub(crate) fn phase(rotation: &Rotation) -> String {
 pub(crate) fn progress(rotation: &Rotation) -> String {
     let progress = &rotation.progress;
     match rotation.phase {
-        _ if progress.to_move == 0 => "nothing to move yet".to_owned(),
-        Phase::Queued => format!("{} Pods to move", progress.to_move),
+        Phase::Queued => "nothing is touched yet".to_owned(),
+        Phase::Surging if progress.to_move == 0 => "the Pods to move are being counted".to_owned(),
+        _ if progress.to_move == 0 => "no Pods to move".to_owned(),
         Phase::Surging => format!("room reserved for {} of {} Pods", progress.reserved, progress.to_move),
         _ => format!(
             "{} of {} Pods evicted, {} landed, room held for {}",
