@@ -98,13 +98,16 @@ impl Ports {
         ])
     }
 
-    /// kube-controller-manager: all its controllers; a lost node is noticed as fast as the lease renewals of kwok allow.
+    /// kube-controller-manager: all its controllers.
     pub(crate) fn controller_manager_flags(&self, dir: &Path) -> Vec<String> {
         let mut flags = serving_flags(dir, self.controller_manager, User::ControllerManager);
         flags.extend([
             "--kube-api-qps=200".to_owned(),
             "--kube-api-burst=400".to_owned(),
             "--node-monitor-period=2s".to_owned(),
+            // kwok renews no Lease by default, and its heartbeats are minutes apart: every node would be taken for lost after
+            // 50 s. A test that wants a lost node says so (`nodes::lose`).
+            "--node-monitor-grace-period=1h".to_owned(),
             format!("--service-account-private-key-file={}", dir.join(credentials::SERVICE_ACCOUNT_KEY).display()),
             format!("--root-ca-file={}", dir.join(credentials::CA).display()),
         ]);
@@ -124,8 +127,6 @@ impl Ports {
             format!("--kubeconfig={}", dir.join(User::Kwok.kubeconfig()).display()),
             format!("--config={}", configuration.display()),
             "--manage-all-nodes".to_owned(),
-            // Without it no Lease is renewed, and every node is taken for lost after 50 s.
-            "--node-lease-duration-seconds=40".to_owned(),
             "--cidr=10.244.0.0/16".to_owned(),
             "--node-ip=127.0.0.1".to_owned(),
             format!("--node-port={}", self.kwok),

@@ -41,7 +41,7 @@ pub(crate) async fn ready(client: &Client, name: &str, within: Duration) -> Resu
 }
 
 /// Makes a node unreachable for good, as if its machine had stopped. What the controller manager would write once the
-/// lease has run out is written here, since kwok goes on renewing it: Ready=Unknown, and the Pods there not Ready.
+/// lease has run out is written here, since these nodes have none: Ready=Unknown, and the Pods there not Ready.
 pub(crate) async fn lose(client: &Client, name: &str) -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
     let options = PatchParams::default();

@@ -89,11 +89,19 @@ pub(crate) async fn running(
 ) -> Result<Vec<Pod>> {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let labelled = ListParams::default().labels(&format!("app={app}"));
-    eventually(&format!("{count} running Pods of {app}"), within, async || {
+    let waited = eventually(&format!("{count} running Pods of {app}"), within, async || {
         let seen = pods.list(&labelled).await?.items;
         Ok((seen.len() == count && seen.iter().all(is_running)).then_some(seen))
     })
-    .await
+    .await;
+    match waited {
+        Ok(pods) => Ok(pods),
+        Err(error) => {
+            let seen = pods.list(&labelled).await?.items;
+            Err(error
+                .context(seen.iter().map(|pod| format!("{} {:?}\n", pod.name_any(), pod.status)).collect::<String>()))
+        }
+    }
 }
 
 /// Whether the Pod is Ready and stays.
