@@ -132,8 +132,9 @@ mod tests {
 
     #[test]
     fn a_password_in_the_address_is_refused_and_not_repeated() {
-        let refused = Url::new("http://someone:secret@127.0.0.1:8470", None, None);
-        let message = refused.err().expect("a refusal").to_string();
+        let made = Url::new("http://someone:secret@127.0.0.1:8470", None, None);
+        let Err(refused) = made else { panic!("a refusal") };
+        let message = refused.to_string();
         assert!(
             message.contains("password") && !message.contains("secret") && !message.contains("someone"),
             "{message}"
