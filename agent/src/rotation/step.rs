@@ -209,13 +209,7 @@ impl Turn<'_> {
             return self.stop();
         }
         self.hold_room(|_| true, true);
-        if self.request.paused {
-            return self.wait_paused();
-        }
-        if !self.marked() {
-            return self.effects.push(Effect::Mark);
-        }
-        if !self.still_empty() {
+        if !self.goes_on_empty() {
             return;
         }
         let timeout = self.record.options.settle_timeout_seconds;
@@ -262,14 +256,7 @@ impl Turn<'_> {
         if self.request.cancel.is_some() {
             return self.stop();
         }
-        if self.request.paused {
-            return self.wait_paused();
-        }
-        // A list says nothing about a node that Pods may still be placed on.
-        if !self.marked() {
-            return self.effects.push(Effect::Mark);
-        }
-        if !self.still_empty() {
+        if !self.goes_on_empty() {
             return;
         }
         for pod in &self.seen.arriving {
@@ -392,8 +379,18 @@ impl Turn<'_> {
         known && self.seen.leaving.is_empty() && self.seen.shutting_down.is_empty()
     }
 
-    /// Whether the candidate is as empty as it was when Draining ended. If not, goes back there.
-    fn still_empty(&mut self) -> bool {
+    /// Whether the drained candidate may be gone on with: not paused, cordoned by us, and as empty as it was when Draining
+    /// ended. If not empty, goes back there.
+    fn goes_on_empty(&mut self) -> bool {
+        if self.request.paused {
+            self.wait_paused();
+            return false;
+        }
+        // A list says nothing about a node that Pods may still be placed on.
+        if !self.marked() {
+            self.effects.push(Effect::Mark);
+            return false;
+        }
         if !self.seen.verdicts.unknown_claims.is_empty() {
             self.effects.push(Effect::ReadVolumes(self.seen.verdicts.unknown_claims.clone()));
             return false;

@@ -85,35 +85,13 @@ impl Views {
 
 #[cfg(test)]
 mod tests {
-    use rotate_shared::plan::Provider;
-    use rotate_shared::rotation::{Progress, RequestedBy};
-    use rotate_shared::{Options, Phase};
+    use rotate_shared::Phase;
 
     use super::*;
+    use crate::http::testing;
 
     fn rotation(id: &str, phase: Phase) -> Rotation {
-        Rotation {
-            api_version: rotate_shared::API_VERSION.to_owned(),
-            kind: "Rotation".to_owned(),
-            id: id.to_owned(),
-            batch: None,
-            node: format!("node-{id}"),
-            node_uid: format!("uid-{id}"),
-            provider: Provider::Unmanaged,
-            phase,
-            paused: false,
-            cancelling: false,
-            options: Options::default(),
-            created_at: jiff::Timestamp::UNIX_EPOCH,
-            phases: Vec::new(),
-            progress: Progress::default(),
-            waiting: Vec::new(),
-            warnings: Vec::new(),
-            moved: Vec::new(),
-            outcome: None,
-            requested_by: RequestedBy::default(),
-            revision: 0,
-        }
+        testing::rotation(id, id, phase)
     }
 
     #[test]
