@@ -1,5 +1,7 @@
 //! Synthetic clusters for the benchmarks of kubectl-rotate.
 
+pub mod alloc;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
