@@ -23,7 +23,7 @@ pub mod volumes;
 mod handle;
 
 pub use handle::Cache;
-pub use index::{Kind, State};
+pub use index::{Kind, Partition, State};
 pub use nodes::Node;
 pub use pdbs::Pdb;
 pub use pod::{Owner, Pod, PodPhase};

@@ -13,6 +13,7 @@ mod budgets;
 mod entry;
 mod node;
 mod pool;
+mod relist;
 mod told;
 mod total;
 mod unreadable;
@@ -27,12 +28,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+pub use self::relist::{Held, Partition, Relist, ShardRange, shard_hash};
 pub use self::unreadable::Unreadable;
 
 use self::budgets::Budgets;
 use self::entry::{Entry, NONE, Part};
 use self::node::{Nodes, Sums};
 use self::pool::{Groups, Id, Pool, place};
+use self::relist::Relists;
 use super::selector::Labels;
 use super::{Node, Owner, Pdb, Pod, Resources, Shape};
 use crate::surge::classify;
@@ -56,7 +59,8 @@ pub struct State {
     deleted: HashMap<Id, Timestamp>,
     nominated: HashMap<Id, Id>,
     unschedulable: HashMap<Id, Arc<str>>,
-    reflected: [Reflected; 3],
+    revisions: [Option<Box<str>>; 3],
+    relists: Relists,
     unreadable: unreadable::Notes,
 }
 
@@ -99,13 +103,6 @@ pub struct Counts {
     pub label_sets: usize,
 }
 
-/// How far one kind was read.
-#[derive(Debug, Default)]
-struct Reflected {
-    revision: Option<Box<str>>,
-    epoch: u32,
-}
-
 impl State {
     /// Takes in a new or changed Pod.
     pub fn apply_pod(&mut self, pod: Pod) {
@@ -120,6 +117,7 @@ impl State {
                     self.pods.push(None);
                     place(self.pods.len() - 1)
                 });
+                self.relists.forget_pod(id);
                 self.uids.insert(Arc::clone(&pod.uid), id);
                 id
             }
@@ -143,7 +141,7 @@ impl State {
         let before = self.nodes.get(id).object.as_ref();
         let same = before.is_some_and(|before| before.labels == node.labels);
         self.unreadable.forget(Kind::Nodes, &node.uid);
-        self.nodes.set_object(id, Some(Arc::new(node)), self.epoch(Kind::Nodes));
+        self.nodes.set_object(id, Some(Arc::new(node)));
         if !same {
             self.judge_again(id);
         }
@@ -154,7 +152,7 @@ impl State {
         self.unreadable.forget(Kind::Nodes, uid);
         let Some(id) = self.nodes.id(name) else { return };
         if self.nodes.get(id).object.as_ref().is_some_and(|node| &*node.uid == uid) {
-            self.nodes.set_object(id, None, 0);
+            self.nodes.set_object(id, None);
             self.judge_again(id);
             self.nodes.tidy(id);
         }
@@ -163,7 +161,7 @@ impl State {
     /// Takes in a new or changed disruption budget.
     pub fn apply_pdb(&mut self, pdb: Pdb) {
         self.unreadable.forget(Kind::Pdbs, &pdb.uid);
-        self.budgets.apply(pdb, self.reflected[Kind::Pdbs as usize].epoch);
+        self.budgets.apply(pdb);
     }
 
     /// Forgets a disruption budget.
@@ -172,43 +170,9 @@ impl State {
         self.budgets.remove(uid);
     }
 
-    /// A complete list of this kind begins. What it holds must be applied; nothing is forgotten yet, so that readers
-    /// never see an empty cache. May begin again before it ended.
-    pub fn begin_relist(&mut self, kind: Kind) {
-        let reflected = &mut self.reflected[kind as usize];
-        reflected.epoch = reflected.epoch.wrapping_add(1);
-    }
-
-    /// The list has ended: what it did not hold is forgotten. Answers how many.
-    pub fn end_relist(&mut self, kind: Kind) -> usize {
-        let epoch = self.epoch(kind);
-        self.unreadable.sweep(kind, epoch);
-        match kind {
-            Kind::Pods => {
-                let unseen = |entry: &&Entry| entry.epoch != epoch;
-                let gone: Vec<_> =
-                    self.pods.iter().flatten().filter(unseen).map(|entry| Arc::clone(&entry.uid)).collect();
-                gone.iter().for_each(|uid| self.remove_pod(uid));
-                gone.len()
-            }
-            Kind::Nodes => {
-                let unseen = self.nodes.known().filter(|(_, seen)| *seen != epoch);
-                let gone: Vec<_> = unseen.map(|(node, _)| Arc::clone(node)).collect();
-                gone.iter().for_each(|node| self.remove_node(&node.name, &node.uid));
-                gone.len()
-            }
-            Kind::Pdbs => {
-                let unseen = self.budgets.all().filter(|(_, seen)| *seen != epoch);
-                let gone: Vec<_> = unseen.map(|(pdb, _)| Arc::clone(&pdb.uid)).collect();
-                gone.iter().for_each(|uid| self.remove_pdb(uid));
-                gone.len()
-            }
-        }
-    }
-
     /// Notes up to which resourceVersion this kind was read.
     pub fn set_revision(&mut self, kind: Kind, revision: &str) {
-        let kept = &mut self.reflected[kind as usize].revision;
+        let kept = &mut self.revisions[kind as usize];
         if kept.as_deref() != Some(revision) {
             *kept = Some(revision.into());
         }
@@ -217,11 +181,7 @@ impl State {
     /// The resourceVersion that the answers about this kind reflect.
     #[must_use]
     pub fn revision(&self, kind: Kind) -> Option<&str> {
-        self.reflected[kind as usize].revision.as_deref()
-    }
-
-    fn epoch(&self, kind: Kind) -> u32 {
-        self.reflected[kind as usize].epoch
+        self.revisions[kind as usize].as_deref()
     }
 
     fn entry(&self, id: Id) -> &Entry {
@@ -254,7 +214,6 @@ impl State {
             shape,
             labels: self.labels.intern(&labels),
             claims: self.claims.intern(&pod.claims),
-            epoch: self.epoch(Kind::Pods),
             told,
             phase: pod.phase,
             ready: pod.ready,

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::backoff::{Backoff, between};
 use super::resource::Resource;
 use super::{Event, Feed, FeedError, FeedHealth};
+use crate::cache::index::{Partition, Relist};
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 
@@ -73,18 +74,18 @@ struct Reflector<R, F> {
 impl<R: Resource, F: Feed> Reflector<R, F> {
     /// Reads the complete list, page by page, and forgets what it does not hold.
     async fn list(&mut self) -> Result<Ended, FeedError> {
-        self.cache.write(|state| state.begin_relist(R::KIND));
+        let relist = self.cache.write(|state| state.begin_relist(R::KIND, Partition::All));
         let mut next: Option<String> = None;
         loop {
             let page = self.feed.list::<R>(next.as_deref()).await?;
             self.note(|health, now| health.last_heard = Some(now));
-            self.apply(page.events, None);
+            self.apply(page.events, None, Some(&relist));
             next = page.next;
             if next.is_none() {
                 let revision = page.revision;
                 let gone = self.cache.write(|state| {
                     state.set_revision(R::KIND, &revision);
-                    state.end_relist(R::KIND)
+                    state.end_relist(relist)
                 });
                 tracing::debug!(kind = R::NAME, revision = &*revision, gone, "list complete");
                 self.since = Some(revision);
@@ -111,7 +112,7 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
                     self.heard = true;
                     self.note(|health, now| health.last_heard = Some(now));
                     let revision = revision(&events);
-                    self.apply(events, revision.as_deref());
+                    self.apply(events, revision.as_deref(), None);
                     self.since = revision.or(self.since.take());
                 }
                 Ok(Some(Err(error))) => return Err(error),
@@ -125,9 +126,9 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
     }
 
     /// Takes in what came, all of it or none of it visible.
-    fn apply(&self, events: Vec<Event<R::Object>>, revision: Option<&str>) {
+    fn apply(&self, events: Vec<Event<R::Object>>, revision: Option<&str>, relist: Option<&Relist>) {
         let unreadable = self.cache.write(|state| {
-            let unreadable = events.into_iter().map(|event| apply_one::<R>(state, event)).sum::<u64>();
+            let unreadable = events.into_iter().map(|event| apply_one::<R>(state, event, relist)).sum::<u64>();
             if let Some(revision) = revision {
                 state.set_revision(R::KIND, revision);
             }
@@ -160,14 +161,24 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
 }
 
 /// Takes in one event. Answers how many could not be read.
-fn apply_one<R: Resource>(state: &mut State, event: Event<R::Object>) -> u64 {
+fn apply_one<R: Resource>(state: &mut State, event: Event<R::Object>, relist: Option<&Relist>) -> u64 {
     match event {
-        Event::Applied(object, _) => R::apply(state, object),
+        Event::Applied(object, _) => {
+            let uid = relist.map(|_| Box::from(R::uid(&object)));
+            R::apply(state, object);
+            if let (Some(relist), Some(uid)) = (relist, uid) {
+                state.mark_seen(relist, &uid);
+            }
+        }
         Event::Deleted(object) => R::remove(state, &object),
         Event::Bookmark(_) => {}
         Event::Unreadable(note) => {
             tracing::warn!(kind = R::NAME, object = note.object.path(), "failed to {}", note.message);
+            let uid = note.object.uid.clone();
             state.note_unreadable(note);
+            if let Some(relist) = relist {
+                state.mark_seen(relist, &uid);
+            }
             return 1;
         }
     }

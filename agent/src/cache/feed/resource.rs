@@ -15,6 +15,8 @@ pub(in crate::cache) trait Resource: Send + 'static {
     /// Where the API server lists all of them.
     const PATH: &'static str;
 
+    /// Its UID.
+    fn uid(object: &Self::Object) -> &str;
     /// Takes one in.
     fn apply(state: &mut State, object: Self::Object);
     /// Forgets one.
@@ -26,6 +28,10 @@ impl Resource for Pod {
     const KIND: Kind = Kind::Pods;
     const NAME: &'static str = "Pods";
     const PATH: &'static str = "/api/v1/pods";
+
+    fn uid(object: &Self) -> &str {
+        &object.uid
+    }
 
     fn apply(state: &mut State, object: Self) {
         state.apply_pod(object);
@@ -42,6 +48,10 @@ impl Resource for Node {
     const NAME: &'static str = "nodes";
     const PATH: &'static str = "/api/v1/nodes";
 
+    fn uid(object: &Self) -> &str {
+        &object.uid
+    }
+
     fn apply(state: &mut State, object: Self) {
         state.apply_node(object);
     }
@@ -56,6 +66,10 @@ impl Resource for Pdb {
     const KIND: Kind = Kind::Pdbs;
     const NAME: &'static str = "disruption budgets";
     const PATH: &'static str = "/apis/policy/v1/poddisruptionbudgets";
+
+    fn uid(object: &Self) -> &str {
+        &object.uid
+    }
 
     fn apply(state: &mut State, object: Self) {
         state.apply_pdb(object);

@@ -20,7 +20,7 @@ impl State {
 
     /// All nodes, by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.known().map(|(node, _)| node)
+        self.nodes.known()
     }
 
     /// The Pod with this UID.
@@ -96,7 +96,7 @@ impl State {
 
     /// All disruption budgets, by namespace.
     pub fn pdbs(&self) -> impl Iterator<Item = &Pdb> {
-        self.budgets.all().map(|(pdb, _)| pdb)
+        self.budgets.all()
     }
 
     /// What the Pods bound to a node and not finished hold there: O(1).

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::cache::Pdb;
 
-/// Budgets by UID, each with when it was last seen.
-type ByUid = BTreeMap<Arc<str>, (Pdb, u32)>;
+/// Budgets by UID.
+type ByUid = BTreeMap<Arc<str>, Pdb>;
 
 /// All budgets.
 #[derive(Debug, Default)]
@@ -16,18 +16,11 @@ pub(super) struct Budgets {
 }
 
 impl Budgets {
-    pub(super) fn apply(&mut self, pdb: Pdb, epoch: u32) {
+    pub(super) fn apply(&mut self, pdb: Pdb) {
         let namespace = Arc::clone(&pdb.namespace);
         let uid = Arc::clone(&pdb.uid);
         self.namespaces.insert(Arc::clone(&uid), Arc::clone(&namespace));
-        self.by_namespace.entry(namespace).or_default().insert(uid, (pdb, epoch));
-    }
-
-    pub(super) fn touch(&mut self, uid: &str, epoch: u32) {
-        let budgets = self.namespaces.get(uid).and_then(|namespace| self.by_namespace.get_mut(namespace));
-        if let Some((_, seen)) = budgets.and_then(|budgets| budgets.get_mut(uid)) {
-            *seen = epoch;
-        }
+        self.by_namespace.entry(namespace).or_default().insert(uid, pdb);
     }
 
     pub(super) fn remove(&mut self, uid: &str) {
@@ -41,11 +34,11 @@ impl Budgets {
     }
 
     pub(super) fn of(&self, namespace: &str) -> impl Iterator<Item = &Pdb> {
-        self.by_namespace.get(namespace).into_iter().flat_map(|budgets| budgets.values().map(|(pdb, _)| pdb))
+        self.by_namespace.get(namespace).into_iter().flat_map(ByUid::values)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Pdb, u32)> {
-        self.by_namespace.values().flat_map(|budgets| budgets.values().map(|(pdb, epoch)| (pdb, *epoch)))
+    pub(super) fn all(&self) -> impl Iterator<Item = &Pdb> {
+        self.by_namespace.values().flat_map(ByUid::values)
     }
 
     pub(super) fn len(&self) -> usize {

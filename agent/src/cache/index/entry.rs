@@ -29,8 +29,6 @@ pub(super) struct Entry {
     pub(super) shape: Id,
     pub(super) labels: Id,
     pub(super) claims: Id,
-    /// When it was last seen: see [`super::State::begin_relist`].
-    pub(super) epoch: u32,
     pub(super) told: Told,
     pub(super) phase: PodPhase,
     pub(super) ready: bool,

@@ -13,8 +13,6 @@ use crate::cache::{Node, Resources};
 pub(super) struct NodeSlot {
     pub(super) name: Arc<str>,
     pub(super) object: Option<Arc<Node>>,
-    /// When the object was last seen.
-    pub(super) epoch: u32,
     pub(super) pods: Vec<Id>,
     /// Pods nominated here, bound ones too as long as they say so.
     pub(super) nominated: Vec<Id>,
@@ -88,7 +86,6 @@ impl Nodes {
         let slot = NodeSlot {
             name: Arc::clone(name),
             object: None,
-            epoch: 0,
             pods: Vec::new(),
             nominated: Vec::new(),
             sums: Sums::default(),
@@ -99,15 +96,13 @@ impl Nodes {
     }
 
     /// Sets or takes away the object.
-    pub(super) fn set_object(&mut self, id: Id, object: Option<Arc<Node>>, epoch: u32) {
+    pub(super) fn set_object(&mut self, id: Id, object: Option<Arc<Node>>) {
         let name = Arc::clone(&self.get(id).name);
         match object {
             Some(_) => self.known.insert(name, id),
             None => self.known.remove(&name),
         };
-        let slot = self.get_mut(id);
-        slot.object = object;
-        slot.epoch = epoch;
+        self.get_mut(id).object = object;
     }
 
     /// Forgets the slot if nothing mentions it any more.
@@ -122,11 +117,8 @@ impl Nodes {
     }
 
     /// Those that have an object, by name.
-    pub(super) fn known(&self) -> impl Iterator<Item = (&Arc<Node>, u32)> {
-        self.known.values().filter_map(|id| {
-            let slot = self.get(*id);
-            slot.object.as_ref().map(|node| (node, slot.epoch))
-        })
+    pub(super) fn known(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.known.values().filter_map(|id| self.get(*id).object.as_ref())
     }
 
     pub(super) fn known_len(&self) -> usize {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Kind, State, Sum};
+use super::{Kind, Partition, State, Sum};
 use crate::cache::selector::{Expression, Labels, Operator};
 use crate::cache::shape::{PodTerm, Shape};
 use crate::cache::{Node, Owner, Pod, PodPhase, Resources};
@@ -208,24 +208,32 @@ fn play(event: &Event, state: &mut State, model: &mut Model) {
             state.remove_node(&gone.name, &gone.uid);
         }
         Event::Relist(specs) => {
-            state.begin_relist(Kind::Pods);
+            let relist = state.begin_relist(Kind::Pods, Partition::All);
             model.pods.clear();
-            specs.iter().for_each(|spec| apply(pod(spec), state, model));
-            state.end_relist(Kind::Pods);
+            for spec in specs {
+                apply(pod(spec), state, model);
+                state.mark_seen(&relist, &uid(spec.name, spec.generation));
+            }
+            state.end_relist(relist);
         }
         Event::BrokenRelist(specs) => {
-            state.begin_relist(Kind::Pods);
-            specs.iter().for_each(|spec| apply(pod(spec), state, model));
+            let relist = state.begin_relist(Kind::Pods, Partition::All);
+            for spec in specs {
+                apply(pod(spec), state, model);
+                state.mark_seen(&relist, &uid(spec.name, spec.generation));
+            }
         }
         Event::RelistNodes(listed) => {
-            state.begin_relist(Kind::Nodes);
+            let relist = state.begin_relist(Kind::Nodes, Partition::All);
             model.nodes.clear();
             for (name, uid, host) in listed {
                 let node = node(*name, *uid, *host);
                 model.nodes.insert(node.name.to_string(), node.clone());
+                let uid = node.uid.clone();
                 state.apply_node(node);
+                state.mark_seen(&relist, &uid);
             }
-            state.end_relist(Kind::Nodes);
+            state.end_relist(relist);
         }
     }
 }

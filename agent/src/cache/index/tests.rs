@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, State};
+use super::{Kind, Partition, ShardRange, State, shard_hash};
 use crate::cache::decode;
 
 fn pod(uid: &str, node: &str, cpu: &str, more: &Value) -> crate::cache::Pod {
@@ -96,13 +96,14 @@ fn a_relist_forgets_what_it_does_not_hold_and_only_at_its_end() {
     let mut state = State::default();
     state.apply_pod(pod("a", "n1", "1", &Value::Null));
     state.apply_pod(pod("b", "n1", "1", &Value::Null));
-    state.begin_relist(Kind::Pods);
+    let relist = state.begin_relist(Kind::Pods, Partition::All);
     state.apply_pod(pod("b", "n1", "1", &Value::Null));
+    state.mark_seen(&relist, "b");
     assert_eq!(state.movable("n1").pods, 2, "no flash of an empty cache");
-    assert_eq!(state.end_relist(Kind::Pods), 1);
+    assert_eq!(state.end_relist(relist), 1);
     assert_eq!(state.movable("n1").pods, 1);
-    state.begin_relist(Kind::Nodes);
-    state.end_relist(Kind::Nodes);
+    let relist = state.begin_relist(Kind::Nodes, Partition::All);
+    state.end_relist(relist);
     assert_eq!(state.movable("n1").pods, 1, "a list of nodes says nothing about Pods");
 }
 
@@ -159,9 +160,10 @@ fn budgets_select_pods_of_their_own_namespace() {
     let pod = pod("a", "n1", "1", &Value::Null);
     let uids = |state: &State| state.pdbs_selecting(&pod).iter().map(|pdb| pdb.uid.to_string()).collect::<Vec<_>>();
     assert_eq!(uids(&state), ["all", "match"]);
-    state.begin_relist(Kind::Pdbs);
+    let relist = state.begin_relist(Kind::Pdbs, Partition::All);
     state.apply_pdb(pdb("match", "shop", json!({"matchLabels": {"app": "cart"}})));
-    assert_eq!(state.end_relist(Kind::Pdbs), 3);
+    state.mark_seen(&relist, "match");
+    assert_eq!(state.end_relist(relist), 3);
     assert_eq!(uids(&state), ["match"]);
     state.remove_pdb("match");
     assert_eq!(state.counts().pdbs, 0);
@@ -210,4 +212,71 @@ fn pods_are_chosen_by_labels_and_shape_of_which_alike_ones_are_asked_about_once(
     assert_eq!(names, ["cart-0", "cart-1", "cart-2", "cart-3", "db-2"]);
     assert_eq!(asked.get(), 5, "once for the four that are alike, and for each whose name is in its labels");
     assert!(state.pods_where("nobody", |_, _| true).is_empty());
+}
+
+#[test]
+fn a_list_of_one_node_says_nothing_about_others() {
+    let mut state = State::default();
+    for (uid, node) in [("a", "n1"), ("b", "n1"), ("c", "n2")] {
+        state.apply_pod(pod(uid, node, "1", &Value::Null));
+    }
+    let here = state.begin_relist(Kind::Pods, Partition::Node("n1".into()));
+    let there = state.begin_relist(Kind::Pods, Partition::Node("n2".into()));
+    state.mark_seen(&here, "a");
+    assert_eq!(state.end_relist(there), 1, "c");
+    assert_eq!(state.end_relist(here), 1, "b");
+    assert_eq!(state.pods().map(|pod| pod.uid.to_string()).collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn a_list_that_is_given_up_forgets_nothing_and_marks_nothing() {
+    let mut state = State::default();
+    state.apply_pod(pod("a", "n1", "1", &Value::Null));
+    let broken = state.begin_relist(Kind::Pods, Partition::All);
+    state.mark_seen(&broken, "a");
+    drop(broken);
+    assert_eq!(state.counts().pods, 1);
+    let relist = state.begin_relist(Kind::Pods, Partition::All);
+    assert_eq!(state.end_relist(relist), 1, "what an earlier list held is not what this one holds");
+}
+
+#[test]
+fn a_pod_in_the_place_of_one_that_was_seen_has_not_been_seen() {
+    let mut state = State::default();
+    state.apply_pod(pod("a", "n1", "1", &Value::Null));
+    let relist = state.begin_relist(Kind::Pods, Partition::All);
+    state.mark_seen(&relist, "a");
+    state.remove_pod("a");
+    state.apply_pod(pod("b", "n1", "1", &Value::Null));
+    assert_eq!(state.end_relist(relist), 1);
+}
+
+#[test]
+fn what_no_partition_holds_any_more_is_dropped() {
+    let mut state = State::default();
+    for (uid, node) in [("a", "n1"), ("b", "n2"), ("c", "n3")] {
+        state.apply_pod(pod(uid, node, "1", &Value::Null));
+    }
+    let namespace = |name: &str| Partition::Namespace(name.into());
+    assert_eq!(state.drop_uncovered(&[Partition::Node("n1".into()), namespace("shop")]), 0);
+    assert_eq!(state.drop_uncovered(&[Partition::Node("n1".into()), namespace("elsewhere")]), 2);
+    assert!(state.pod("a").is_some());
+    assert_eq!(state.drop_uncovered(&[]), 1);
+}
+
+#[test]
+fn shards_divide_by_the_hash_that_the_api_server_takes() {
+    assert_eq!(shard_hash(""), 0xcbf2_9ce4_8422_2325);
+    assert_eq!(shard_hash("a"), 0xaf63_dc4c_8601_ec8c, "the published test vectors of FNV-1a");
+    assert_eq!(shard_hash("foobar"), 0x8594_4171_f739_67e8);
+    let mut state = State::default();
+    for number in 0..32 {
+        state.apply_pod(pod(&format!("pod-{number}"), "n1", "1", &Value::Null));
+    }
+    let halves = [ShardRange { first: 0, last: u64::MAX / 2 }, ShardRange { first: u64::MAX / 2 + 1, last: u64::MAX }];
+    let [low, high] = halves.map(|range| state.begin_relist(Kind::Pods, Partition::Shard(range)));
+    let gone = state.end_relist(low);
+    assert!((1..32).contains(&gone), "{gone}");
+    assert!(state.pods().all(|pod| shard_hash(&pod.uid) > u64::MAX / 2));
+    assert_eq!(gone + state.end_relist(high), 32);
 }

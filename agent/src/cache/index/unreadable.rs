@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, State};
+use super::{Held, Kind, State};
 use crate::cache::decode::Identity;
 
 /// An object that cannot be read.
@@ -18,9 +18,9 @@ pub struct Unreadable {
     pub message: String,
 }
 
-/// All of them, each with when it was last seen.
+/// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Notes(BTreeMap<(Kind, Box<str>), (Unreadable, u32)>);
+pub(super) struct Notes(BTreeMap<(Kind, Box<str>), Unreadable>);
 
 impl Notes {
     pub(super) fn forget(&mut self, kind: Kind, uid: &str) {
@@ -29,42 +29,36 @@ impl Notes {
         }
     }
 
-    pub(super) fn sweep(&mut self, kind: Kind, epoch: u32) {
-        self.0.retain(|(noted, _), (_, seen)| *noted != kind || *seen == epoch);
+    pub(super) fn has(&self, kind: Kind, uid: &str) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&(kind, uid.into()))
     }
 
-    fn all(&self) -> impl Iterator<Item = &Unreadable> {
-        self.0.values().map(|(note, _)| note)
+    pub(super) fn retain(&mut self, keep: impl Fn(&Unreadable) -> bool) {
+        self.0.retain(|_, note| keep(note));
+    }
+}
+
+impl Unreadable {
+    /// What partitions look at.
+    pub(super) fn held(&self) -> Held<'_> {
+        let node = if self.kind == Kind::Nodes { Some(&*self.object.name) } else { self.node.as_deref() };
+        Held { namespace: self.object.namespace.as_deref().unwrap_or_default(), node, uid: &self.object.uid }
     }
 }
 
 impl State {
     /// Notes an object that is there and cannot be read. What was read of it before stays.
     pub fn note_unreadable(&mut self, note: Unreadable) {
-        let epoch = self.epoch(note.kind);
-        match note.kind {
-            Kind::Pods => {
-                if let Some(id) = self.uids.get(&*note.object.uid).copied() {
-                    self.entry_mut(id).epoch = epoch;
-                }
-            }
-            Kind::Nodes => {
-                if let Some(id) = self.nodes.id(&note.object.name) {
-                    self.nodes.get_mut(id).epoch = epoch;
-                }
-            }
-            Kind::Pdbs => self.budgets.touch(&note.object.uid, epoch),
-        }
-        self.unreadable.0.insert((note.kind, note.object.uid.clone()), (note, epoch));
+        self.unreadable.0.insert((note.kind, note.object.uid.clone()), note);
     }
 
     /// Objects that are there and cannot be read.
     pub fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.all()
+        self.unreadable.0.values()
     }
 
     /// Pods that are bound to this node and cannot be read: what they need is unknown, so the node must be left alone.
     pub fn unreadable_on(&self, node: &str) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.all().filter(move |note| note.kind == Kind::Pods && note.node.as_deref() == Some(node))
+        self.unreadable.0.values().filter(move |note| note.kind == Kind::Pods && note.node.as_deref() == Some(node))
     }
 }
