@@ -16,25 +16,28 @@ mod lines;
 mod lookup;
 mod reflect;
 mod resource;
+mod source;
 
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use kube::Client;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::health::{FeedHealth, Health};
 pub use self::lookup::{claims, list_node_pods, volumes};
+pub use self::source::Source;
 
 use self::json::JsonFeed;
 use self::reflect::reflect;
 use self::resource::Resource;
 use super::decode::{DecodeError, Identity};
-use super::index::Unreadable;
+use super::index::{Kind, Unreadable};
 use super::{Cache, Node, Pdb, Pod};
 use crate::clock::Clock;
 
@@ -116,40 +119,74 @@ pub(super) type Events<T> = BoxStream<'static, Result<Vec<Event<T>>, FeedError>>
 /// Where objects come from. One implementation an encoding; what is kept is the same.
 pub(super) trait Feed: Clone + Send + Sync + 'static {
     /// A part of the list, from the beginning or from where an earlier part ended.
-    fn list<R: Resource>(&self, next: Option<&str>) -> impl Future<Output = Result<Page<R::Object>, FeedError>> + Send;
+    fn list<R: Resource>(
+        &self,
+        source: &Source,
+        next: Option<&str>,
+    ) -> impl Future<Output = Result<Page<R::Object>, FeedError>> + Send;
 
     /// Changes since this resourceVersion. The server ends it after `timeout`.
     fn watch<R: Resource>(
         &self,
+        source: &Source,
         since: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Events<R::Object>, FeedError>> + Send;
 }
 
 /// The tasks that keep a cache up to date. Dropping it ends them.
-#[derive(Debug)]
 pub struct Feeds {
+    client: Client,
+    cache: Cache,
+    clock: Clock,
     tasks: JoinSet<&'static str>,
 }
 
+// === impl Feeds ===
+
 impl Feeds {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(client: Client, cache: Cache, clock: Clock) -> Self {
+        Self { client, cache, clock, tasks: JoinSet::new() }
+    }
+
     /// Starts reading Pods, nodes and disruption budgets of the whole cluster into the cache.
     #[must_use]
     pub fn run(client: Client, cache: Cache, clock: Clock) -> Self {
-        let feed = JsonFeed::new(client);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(reflect::<Pod, _>(feed.clone(), cache.clone(), clock));
-        tasks.spawn(reflect::<Node, _>(feed.clone(), cache.clone(), clock));
-        tasks.spawn(reflect::<Pdb, _>(feed, cache, clock));
-        Self { tasks }
+        let mut feeds = Self::new(client, cache, clock);
+        for kind in [Kind::Pods, Kind::Nodes, Kind::Pdbs] {
+            feeds.start(Source::all(kind));
+        }
+        feeds
     }
 
-    /// Waits until a task ends, which none does but by a defect: the kind that is no longer read.
-    pub async fn ended(&mut self) -> String {
-        match self.tasks.join_next().await {
-            Some(Ok(kind)) => format!("the feed of {kind}"),
-            Some(Err(error)) => format!("a feed: {error}"),
-            None => "every feed".to_owned(),
+    /// Starts reading this too, until the handle aborts it. What was read stays in the cache.
+    pub fn start(&mut self, source: Source) -> AbortHandle {
+        let (feed, cache, clock) = (JsonFeed::new(self.client.clone()), self.cache.clone(), self.clock);
+        match source.kind {
+            Kind::Pods => self.tasks.spawn(reflect::<Pod, _>(feed, source, cache, clock)),
+            Kind::Nodes => self.tasks.spawn(reflect::<Node, _>(feed, source, cache, clock)),
+            Kind::Pdbs => self.tasks.spawn(reflect::<Pdb, _>(feed, source, cache, clock)),
         }
+    }
+
+    /// Waits until a task ends, which none does but by a defect: the kind that is no longer read. Those that were aborted
+    /// are no defect.
+    pub async fn ended(&mut self) -> String {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(kind)) => return format!("the feed of {kind}"),
+                Some(Err(error)) if error.is_cancelled() => {}
+                Some(Err(error)) => return format!("a feed: {error}"),
+                None => return "every feed".to_owned(),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Feeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feeds").field("tasks", &self.tasks).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,8 @@ use tokio::sync::watch;
 
 use super::State;
 use super::feed::Health;
+#[cfg(test)]
+use super::{feed::Source, index::Kind};
 
 /// A shared, cheaply cloned handle. Only the feeds write: one task for each kind, its own objects.
 #[derive(Clone, Debug)]
@@ -32,8 +34,9 @@ impl Cache {
     pub(crate) fn read_whole(state: State) -> Self {
         let cache = Self::new(state);
         cache.note(|health| {
-            for feed in [&mut health.pods, &mut health.nodes, &mut health.pdbs] {
-                feed.synced = true;
+            for kind in [Kind::Pods, Kind::Nodes, Kind::Pdbs] {
+                let feed = health.begin(&Source::all(kind));
+                health.feed_mut(feed).synced = true;
             }
         });
         cache
@@ -64,12 +67,14 @@ impl Cache {
     }
 
     /// Notes how a feed is doing.
-    pub(super) fn note(&self, change: impl FnOnce(&mut Health)) {
+    pub(super) fn note<T>(&self, change: impl FnOnce(&mut Health) -> T) -> T {
+        let mut noted = None;
         self.health.send_if_modified(|health| {
             let before = health.is_synced();
-            change(health);
+            noted = Some(change(health));
             before != health.is_synced()
         });
+        noted.expect("a change is made")
     }
 
     /// A receiver that sees each change (several may come as one).

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::Source;
 use crate::cache::index::Kind;
 
-/// How the feed of one kind is doing.
+/// How one feed is doing, or all those of a kind together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedHealth {
     /// A complete list was read once: what is answered is what the cluster held at some time.
     pub synced: bool,
     /// A watch is open and the server speaks.
     pub connected: bool,
-    /// When the server last said anything: an event, a bookmark, a list.
+    /// When the server last said anything: an event, a bookmark, a list. Of several feeds, the one silent the longest.
     pub last_heard: Option<Timestamp>,
+    /// How many objects the list that is under way has brought so far.
+    pub reading: Option<u64>,
     /// How often a list or a watch failed.
     pub errors: u64,
     /// What the last of them was.
@@ -30,31 +33,129 @@ pub struct FeedHealth {
 /// How all feeds are doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Pods.
-    pub pods: FeedHealth,
-    /// Nodes.
-    pub nodes: FeedHealth,
-    /// Disruption budgets.
-    pub pdbs: FeedHealth,
+    feeds: Vec<(FeedId, Source, FeedHealth)>,
+    begun: FeedId,
+    /// What was counted by feeds that have ended, by kind: counters never fall.
+    ended: [FeedHealth; KINDS.len()],
 }
 
+/// Tells feeds apart, also two of the same source of which one is ending.
+pub(super) type FeedId = u64;
+
+const KINDS: [Kind; 3] = [Kind::Pods, Kind::Nodes, Kind::Pdbs];
+
+// === impl Health ===
+
 impl Health {
-    /// Whether every kind was read completely once.
+    /// Whether every kind was read completely once, as far as it must be.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.kinds().all(|(_, feed)| feed.synced)
+        KINDS.into_iter().all(|kind| self.of(kind).synced)
     }
 
-    /// All kinds.
-    pub fn kinds(&self) -> impl Iterator<Item = (Kind, &FeedHealth)> {
-        [(Kind::Pods, &self.pods), (Kind::Nodes, &self.nodes), (Kind::Pdbs, &self.pdbs)].into_iter()
+    /// All kinds, the feeds of each taken together.
+    pub fn kinds(&self) -> impl Iterator<Item = (Kind, FeedHealth)> {
+        KINDS.into_iter().map(|kind| (kind, self.of(kind)))
     }
 
-    pub(in crate::cache) fn of_mut(&mut self, kind: Kind) -> &mut FeedHealth {
-        match kind {
-            Kind::Pods => &mut self.pods,
-            Kind::Nodes => &mut self.nodes,
-            Kind::Pdbs => &mut self.pdbs,
+    /// The feeds that run.
+    pub fn feeds(&self) -> impl Iterator<Item = (&Source, &FeedHealth)> {
+        self.feeds.iter().map(|(_, source, feed)| (source, feed))
+    }
+
+    /// The feeds of a kind taken together: synced and connected as all of them are; no feed at all is not synced.
+    #[must_use]
+    pub fn of(&self, kind: Kind) -> FeedHealth {
+        let of_kind = || self.feeds().filter(move |(source, _)| source.kind == kind);
+        let essential = || of_kind().filter(|(source, _)| source.essential).map(|(_, feed)| feed);
+        let mut all = self.ended[kind as usize].clone();
+        all.synced = essential().next().is_some() && essential().all(|feed| feed.synced);
+        all.connected = essential().next().is_some() && of_kind().all(|(_, feed)| feed.connected);
+        all.last_heard = of_kind().filter_map(|(_, feed)| feed.last_heard).min();
+        for (_, feed) in of_kind() {
+            all.add(feed);
         }
+        all
+    }
+
+    pub(in crate::cache) fn begin(&mut self, source: &Source) -> FeedId {
+        self.begun += 1;
+        self.feeds.push((self.begun, source.clone(), FeedHealth::default()));
+        self.begun
+    }
+
+    pub(in crate::cache) fn end(&mut self, feed: FeedId) {
+        if let Some(at) = self.feeds.iter().position(|(id, ..)| *id == feed) {
+            let (_, source, feed) = self.feeds.swap_remove(at);
+            let ended = &mut self.ended[source.kind as usize];
+            ended.add(&feed);
+            ended.reading = None;
+        }
+    }
+
+    pub(in crate::cache) fn feed_mut(&mut self, feed: FeedId) -> &mut FeedHealth {
+        let feed = self.feeds.iter_mut().find(|(id, ..)| *id == feed).map(|(.., health)| health);
+        feed.expect("a feed that runs has begun and not ended")
+    }
+}
+
+// === impl FeedHealth ===
+
+impl FeedHealth {
+    /// Adds what another counted.
+    fn add(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.stalls += other.stalls;
+        self.lists += other.lists;
+        self.unreadable += other.unreadable;
+        if let Some(read) = other.reading {
+            self.reading = Some(self.reading.unwrap_or(0) + read);
+        }
+        if other.last_error.is_some() {
+            self.last_error.clone_from(&other.last_error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::index::Partition;
+
+    fn begun(health: &mut Health, sources: &[Source]) -> Vec<FeedId> {
+        sources.iter().map(|source| health.begin(source)).collect()
+    }
+
+    #[test]
+    fn a_kind_is_synced_once_all_its_essential_feeds_are() {
+        let mut health = Health::default();
+        assert!(!health.is_synced(), "nothing is read at all");
+        let mut sources = Source::shards(2);
+        sources.extend([Source::all(Kind::Nodes), Source::all(Kind::Pdbs)]);
+        let feeds = begun(&mut health, &sources);
+        health.begin(&Source::pods(Partition::Node("n1".into())).beside());
+        feeds.iter().skip(1).for_each(|feed| health.feed_mut(*feed).synced = true);
+        assert!(!health.is_synced());
+        health.feed_mut(feeds[0]).synced = true;
+        assert!(health.is_synced(), "what is read beside is not waited for");
+    }
+
+    #[test]
+    fn feeds_of_a_kind_are_counted_together_and_counts_outlive_them() {
+        let mut health = Health::default();
+        let shards = Source::shards(2);
+        let feeds = begun(&mut health, &shards);
+        for (id, number) in feeds.iter().zip([3, 4]) {
+            let feed = health.feed_mut(*id);
+            feed.errors = number;
+            feed.reading = Some(number);
+            feed.last_heard = Some(Timestamp::from_second(i64::try_from(number).unwrap()).unwrap());
+        }
+        let all = health.of(Kind::Pods);
+        assert_eq!((all.errors, all.reading), (7, Some(7)));
+        assert_eq!(all.last_heard, Some(Timestamp::from_second(3).unwrap()));
+        health.end(feeds[0]);
+        let all = health.of(Kind::Pods);
+        assert_eq!((all.errors, all.reading), (7, Some(4)));
     }
 }

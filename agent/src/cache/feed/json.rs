@@ -15,7 +15,8 @@ use tokio::time::timeout;
 
 use super::lines::Lines;
 use super::resource::Resource;
-use super::{Event, Events, Feed, FeedError, Page};
+use super::source::escaped;
+use super::{Event, Events, Feed, FeedError, Page, Source};
 use crate::cache::decode::{self, Decode};
 use crate::cache::index::Unreadable;
 
@@ -79,14 +80,8 @@ impl JsonFeed {
         timeout(PATIENCE, whole).await.unwrap_or(Err(FeedError::Silent(PATIENCE)))
     }
 
-    /// A part of any list of this kind. `query` goes on a path without one.
-    pub(super) async fn page<R: Resource>(
-        &self,
-        path: &str,
-        query: &str,
-        next: Option<&str>,
-    ) -> Result<Page<R::Object>, FeedError> {
-        let mut path = format!("{path}?limit={PAGE}{query}");
+    async fn page<R: Resource>(&self, source: &Source, next: Option<&str>) -> Result<Page<R::Object>, FeedError> {
+        let mut path = format!("{}?limit={PAGE}{}", source.path(), source.query());
         if let Some(next) = next {
             path.push_str("&continue=");
             path.push_str(&escaped(next));
@@ -128,16 +123,22 @@ impl JsonFeed {
 }
 
 impl Feed for JsonFeed {
-    async fn list<R: Resource>(&self, next: Option<&str>) -> Result<Page<R::Object>, FeedError> {
-        self.page::<R>(R::PATH, "", next).await
+    async fn list<R: Resource>(&self, source: &Source, next: Option<&str>) -> Result<Page<R::Object>, FeedError> {
+        self.page::<R>(source, next).await
     }
 
-    async fn watch<R: Resource>(&self, since: &str, length: Duration) -> Result<Events<R::Object>, FeedError> {
+    async fn watch<R: Resource>(
+        &self,
+        source: &Source,
+        since: &str,
+        length: Duration,
+    ) -> Result<Events<R::Object>, FeedError> {
         let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
-            R::PATH,
+            "{}?watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}{}",
+            source.path(),
             escaped(since),
             length.as_secs(),
+            source.query(),
         );
         let response = timeout(PATIENCE, self.send(&path)).await.unwrap_or(Err(FeedError::Silent(PATIENCE)))?;
         let state = Watch { body: response.into_body(), lines: Lines::default(), failed: VecDeque::new(), path };
@@ -243,19 +244,4 @@ fn read<R: Resource>(json: &str) -> Event<R::Object> {
 
 fn malformed(path: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> FeedError {
     FeedError::Malformed { path: path.to_owned(), source: source.into() }
-}
-
-/// A value for a query.
-pub(super) fn escaped(value: &str) -> String {
-    use std::fmt::Write as _;
-
-    let mut escaped = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            write!(escaped, "%{byte:02X}").expect("a String takes everything");
-        }
-    }
-    escaped
 }

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 
-use super::json::{JsonFeed, escaped};
-use super::{Event, FeedError};
+use super::json::JsonFeed;
+use super::source::escaped;
+use super::{Event, Feed as _, FeedError, Source};
 use crate::cache::Pod;
 use crate::cache::decode::{self, ClaimObject};
+use crate::cache::index::Partition;
 use crate::cache::volumes::{Claim, ClaimKey, Volumes};
 
 /// Requests under way at a time.
@@ -22,11 +24,11 @@ const PARALLEL: usize = 4;
 /// The list cannot be read, or a Pod in it: what cannot be read may need to be moved.
 pub async fn list_node_pods(client: &Client, node: &str) -> Result<Vec<Pod>, FeedError> {
     let feed = JsonFeed::new(client.clone());
-    let query = format!("&fieldSelector=spec.nodeName%3D{}", escaped(node));
+    let source = Source::pods(Partition::Node(node.into()));
     let mut pods = Vec::new();
     let mut next: Option<String> = None;
     loop {
-        let page = feed.page::<Pod>("/api/v1/pods", &query, next.as_deref()).await?;
+        let page = feed.list::<Pod>(&source, next.as_deref()).await?;
         for event in page.events {
             match event {
                 Event::Applied(pod, _) => pods.push(pod),

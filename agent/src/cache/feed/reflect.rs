@@ -7,9 +7,10 @@ use futures::StreamExt;
 use tokio::time::timeout;
 
 use super::backoff::{Backoff, between};
+use super::health::FeedId;
 use super::resource::Resource;
-use super::{Event, Feed, FeedError, FeedHealth};
-use crate::cache::index::{Partition, Relist};
+use super::{Event, Feed, FeedError, FeedHealth, Source};
+use crate::cache::index::Relist;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 
@@ -24,8 +25,10 @@ pub(super) const SILENCE: Duration = Duration::from_secs(180);
 const WORKED: Duration = Duration::from_secs(5);
 
 /// Lists once, then watches for ever.
-pub(super) async fn reflect<R: Resource, F: Feed>(feed: F, cache: Cache, clock: Clock) -> &'static str {
-    let mut reflector = Reflector::<R, F> { feed, cache, clock, since: None, heard: false, kind: PhantomData };
+pub(super) async fn reflect<R: Resource, F: Feed>(feed: F, source: Source, cache: Cache, clock: Clock) -> &'static str {
+    let registered = Registered::new(&source, &cache);
+    let mut reflector =
+        Reflector::<R, F> { feed, source, registered, cache, clock, since: None, heard: false, kind: PhantomData };
     let mut backoff = Backoff::default();
     loop {
         let started = clock.now();
@@ -60,8 +63,16 @@ enum Ended {
     ByServer,
 }
 
+/// A feed's entry in the health, as long as it runs.
+struct Registered {
+    feed: FeedId,
+    cache: Cache,
+}
+
 struct Reflector<R, F> {
     feed: F,
+    source: Source,
+    registered: Registered,
     cache: Cache,
     clock: Clock,
     /// From where to watch; `None`: list first.
@@ -71,13 +82,30 @@ struct Reflector<R, F> {
     kind: PhantomData<fn() -> R>,
 }
 
+// === impl Registered ===
+
+impl Registered {
+    fn new(source: &Source, cache: &Cache) -> Self {
+        Self { feed: cache.note(|health| health.begin(source)), cache: cache.clone() }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.cache.note(|health| health.end(self.feed));
+    }
+}
+
+// === impl Reflector ===
+
 impl<R: Resource, F: Feed> Reflector<R, F> {
     /// Reads the complete list, page by page, and forgets what it does not hold.
     async fn list(&mut self) -> Result<Ended, FeedError> {
-        let relist = self.cache.write(|state| state.begin_relist(R::KIND, Partition::All));
+        let partition = self.source.partition.clone();
+        let relist = self.cache.write(|state| state.begin_relist(R::KIND, partition));
         let mut next: Option<String> = None;
         loop {
-            let page = self.feed.list::<R>(next.as_deref()).await?;
+            let page = self.feed.list::<R>(&self.source, next.as_deref()).await?;
             self.note(|health, now| health.last_heard = Some(now));
             self.apply(page.events, None, Some(&relist));
             next = page.next;
@@ -101,7 +129,7 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
     /// Follows changes until the watch ends.
     async fn watch(&mut self, since: &str) -> Result<Ended, FeedError> {
         let length = between(WATCH.0, WATCH.1);
-        let mut events = self.feed.watch::<R>(since, length).await?;
+        let mut events = self.feed.watch::<R>(&self.source, since, length).await?;
         self.note(|health, now| {
             health.connected = true;
             health.last_heard = Some(now);
@@ -156,7 +184,7 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
 
     fn note(&self, change: impl FnOnce(&mut FeedHealth, jiff::Timestamp)) {
         let now = self.clock.now();
-        self.cache.note(|health| change(health.of_mut(R::KIND), now));
+        self.cache.note(|health| change(health.feed_mut(self.registered.feed), now));
     }
 }
 

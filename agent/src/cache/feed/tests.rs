@@ -80,7 +80,7 @@ async fn a_list_is_read_in_pages_and_watched_from_its_revision() {
     assert!((240..=300).contains(&seconds.parse().unwrap()));
     assert_eq!(fed.script.asked("nodes")[0], "/api/v1/nodes?limit=500");
     assert_eq!(fed.script.asked("poddisruptionbudgets")[0], "/apis/policy/v1/poddisruptionbudgets?limit=500");
-    let health = fed.cache.health().pods;
+    let health = fed.cache.health().of(Kind::Pods);
     assert!(health.synced && health.connected);
     assert_eq!((health.errors, health.lists), (0, 1));
 }
@@ -109,7 +109,7 @@ async fn a_dropped_watch_goes_on_from_the_last_event_without_a_list() {
     let asked = fed.script.asked("pods");
     assert_eq!(asked.len(), 3);
     assert!(asked[2].contains("resourceVersion=5&"), "{asked:?}");
-    let health = fed.cache.health().pods;
+    let health = fed.cache.health().of(Kind::Pods);
     assert_eq!((health.errors, health.lists), (1, 1));
     assert!(health.last_error.unwrap().starts_with("reach the API server"));
 }
@@ -180,7 +180,7 @@ async fn a_watch_that_falls_silent_is_given_up_and_counted() {
     second.send(event("ADDED", &pod("a", "2")));
     fed.until(|fed| fed.pods() == ["a"]).await;
     assert!(fed.clock.now().duration_since(started).unsigned_abs() >= SILENCE);
-    let health = fed.cache.health().pods;
+    let health = fed.cache.health().of(Kind::Pods);
     assert_eq!(health.stalls, 1);
     assert!(health.connected, "a new watch is open");
 }
@@ -194,7 +194,7 @@ async fn a_watch_that_speaks_is_not_silent() {
         watch.send(bookmark(&minute.to_string()));
         fed.clock.sleep(Duration::from_secs(60)).await;
     }
-    assert_eq!(fed.cache.health().pods.stalls, 0);
+    assert_eq!(fed.cache.health().of(Kind::Pods).stalls, 0);
     assert_eq!(fed.script.asked("pods").len(), 2);
 }
 
@@ -212,7 +212,7 @@ async fn a_pod_that_cannot_be_read_is_noted_for_its_node_and_holds_nothing_up() 
     fed.cache.synced().await;
     watch.send(event("MODIFIED", &broken("2")) + &event("ADDED", &pod("b", "3")));
     fed.until(|fed| fed.pods() == ["a", "b"]).await;
-    assert_eq!(fed.cache.health().pods.unreadable, 2);
+    assert_eq!(fed.cache.health().of(Kind::Pods).unreadable, 2);
     let notes: Vec<_> = fed.cache.read().unreadable_on("n1").map(|note| note.message.clone()).collect();
     assert_eq!(notes.len(), 1);
     assert!(notes[0].contains("shop/broken") && notes[0].contains("1e400"), "{notes:?}");
@@ -230,7 +230,7 @@ async fn what_was_read_of_a_pod_stays_when_it_can_no_longer_be_read() {
     let _second = script.open_watch();
     let fed = fed(script);
     watch.send(event("MODIFIED", &broken) + &event("ERROR", &status(410, "Expired", "too old")));
-    fed.until(|fed| fed.cache.health().pods.lists == 2).await;
+    fed.until(|fed| fed.cache.health().of(Kind::Pods).lists == 2).await;
     assert_eq!(fed.pods(), ["a"], "it is still there");
     assert_eq!(fed.cache.read().unreadable().count(), 1);
 }
@@ -254,7 +254,7 @@ async fn an_error_event_without_a_status_is_an_error_and_an_unknown_type_is_skip
     first.send(event("NEWS", &json!({})) + &event("ADDED", &pod("a", "2")) + &event("ERROR", &json!(7)));
     second.send(event("ADDED", &pod("b", "3")));
     fed.until(|fed| fed.pods() == ["a", "b"]).await;
-    assert_eq!(fed.cache.health().pods.errors, 1);
+    assert_eq!(fed.cache.health().of(Kind::Pods).errors, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +275,7 @@ async fn a_throttling_server_is_left_alone_as_long_as_it_asks() {
     let started = fed.clock.now();
     fed.cache.synced().await;
     assert!(fed.clock.now().duration_since(started).as_secs() >= 20);
-    let error = fed.cache.health().pods.last_error.unwrap();
+    let error = fed.cache.health().of(Kind::Pods).last_error.unwrap();
     assert_eq!(&*error, "read /api/v1/pods?limit=500: 429 slow down");
 }
 
@@ -286,10 +286,10 @@ async fn nothing_is_synced_while_one_kind_is_refused() {
         .otherwise_for("nodes", || Answer::refused(403, &status(403, "Forbidden", "nodes is forbidden")));
     let _watch = script.open_watch();
     let fed = fed(script);
-    fed.until(|fed| fed.cache.health().nodes.errors > 3).await;
+    fed.until(|fed| fed.cache.health().of(Kind::Nodes).errors > 3).await;
     let health = fed.cache.health();
-    assert!(health.pods.synced && !health.nodes.synced && !health.is_synced());
-    assert!(health.nodes.last_error.unwrap().contains("403 nodes is forbidden"));
+    assert!(health.of(Kind::Pods).synced && !health.of(Kind::Nodes).synced && !health.is_synced());
+    assert!(health.of(Kind::Nodes).last_error.unwrap().contains("403 nodes is forbidden"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use rotate_sim::{NodeSpec, Settings, Sim, objects};
 use serde_json::Value;
 
 use crate::cache::feed::{Feeds, list_node_pods};
+use crate::cache::index::Kind;
 use crate::cache::{Cache, Pod, State, decode};
 use crate::clock::Clock;
 
@@ -100,7 +101,7 @@ async fn whatever_happens_to_the_connection_the_cache_catches_up() {
     fed.wait(60).await;
     fed.assert_same();
     let health = fed.cache.health();
-    assert!(health.pods.errors > 0 && health.pods.lists > 1, "{health:?}");
+    assert!(health.of(Kind::Pods).errors > 0 && health.of(Kind::Pods).lists > 1, "{health:?}");
     assert!(health.kinds().all(|(_, feed)| feed.connected), "{health:?}");
 }
 
