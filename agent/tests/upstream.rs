@@ -251,7 +251,8 @@ fn requests(binary: &Path) -> Result<(), String> {
             .filter_map(|(name, amount)| Some((name.clone(), amount.as_i64()?)))
             .filter(|(_, amount)| *amount != 0)
             .collect();
-        let ours = decode::pod(&pod.to_string()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let text = pod.to_string();
+        let ours = decode::pod(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(units(&ours.shape.requests), theirs);
         Ok(())
     })

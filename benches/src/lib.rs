@@ -63,7 +63,7 @@ impl Cluster {
         let mut state = State::default();
         state.apply_node(candidate.clone());
         (0..OTHER_NODES).for_each(|number| state.apply_node(node(&format!("node-{number}"))));
-        pods.iter().for_each(|pod| state.apply_pod(pod.clone()));
+        pods.iter().for_each(|pod| state.apply_pod(&pod.view()));
         Self { state, candidate, pods }
     }
 
@@ -91,7 +91,7 @@ fn node(name: &str) -> Node {
         uid: format!("uid-{name}").into(),
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
-        labels: Arc::new(Labels::from([(HOSTNAME.into(), name.into())])),
+        labels: Arc::new(Labels::from([(HOSTNAME, name)])),
         annotations: BTreeMap::new(),
         taints: Vec::new(),
         unschedulable: false,
@@ -129,7 +129,7 @@ fn pod(number: usize, on: &str, controller: usize, role: Role) -> Pod {
         phase: if role == Role::Completed { PodPhase::Succeeded } else { PodPhase::Running },
         ready: role != Role::Completed,
         unschedulable: None,
-        labels: Arc::new(Labels::from([("app".into(), format!("workload-{controller}").into())])),
+        labels: Arc::new(Labels::from([("app", format!("workload-{controller}"))])),
         claims: [].into(),
         shape: Arc::new(shape),
     }

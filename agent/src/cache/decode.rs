@@ -1,7 +1,8 @@
 //! Trimmed decode of API objects: only the fields that are kept are read, everything else is skipped.
 //!
 //! ```text
-//! text ──borrowed serde──▶ wire struct (private, one per kind) ──▶ Pod | Node | Pdb | Claim … (owned, trimmed)
+//! text ──borrowed serde──▶ wire struct (private, one per kind) ──▶ PodView (borrowed, trimmed)
+//!                                                              └─▶ Node | Pdb | Claim … (owned, trimmed)
 //! ```
 //!
 //! Missing optional fields and nulls read as their defaults. What would make a sum wrong in silence (a quantity that is
@@ -24,7 +25,29 @@ pub(super) use common::nullable;
 pub use storage::{ClaimObject, VolumeObject};
 pub use workload::Workload;
 
+use super::pod::PodView;
 use super::{Node, Pdb, Pod};
+
+/// One object as it comes over the wire.
+#[derive(Clone, Copy, Debug)]
+pub enum Encoded<'a> {
+    /// Its JSON text.
+    Json(&'a str),
+    /// Its protobuf message, without an envelope.
+    Protobuf(&'a [u8]),
+}
+
+impl<'a> From<&'a str> for Encoded<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Json(text)
+    }
+}
+
+impl<'a> From<&'a String> for Encoded<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Json(text)
+    }
+}
 
 /// Why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -54,58 +77,75 @@ pub enum DecodeError {
 
 /// A kind that is watched: read together with its resourceVersion.
 pub(super) trait Decode: Sized {
-    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError>;
+    fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError>;
 }
 
 impl Decode for Pod {
-    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        let wire = wire::<pod::Wire<'_>>("Pod", json)?;
-        let revision = wire.revision();
-        Ok((wire.into_pod()?, revision))
+    fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
+        let view = pod(object)?;
+        Ok((view.to_pod(), view.revision.as_deref().map(Box::from)))
     }
 }
 
 impl Decode for Node {
-    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        let wire = wire::<node::Wire<'_>>("Node", json)?;
-        let revision = wire.revision();
-        Ok((wire.into_node()?, revision))
+    fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
+        match object {
+            Encoded::Json(json) => {
+                let wire = wire::<node::Wire<'_>>("Node", json)?;
+                let revision = wire.revision();
+                Ok((wire.into_node()?, revision))
+            }
+            Encoded::Protobuf(_) => Err(not_yet("Node")),
+        }
     }
 }
 
 impl Decode for Pdb {
-    fn decode(json: &str) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        let wire = wire::<pdb::Wire<'_>>("PodDisruptionBudget", json)?;
-        let revision = wire.revision();
-        Ok((wire.into_pdb()?, revision))
+    fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
+        match object {
+            Encoded::Json(json) => {
+                let wire = wire::<pdb::Wire<'_>>("PodDisruptionBudget", json)?;
+                let revision = wire.revision();
+                Ok((wire.into_pdb()?, revision))
+            }
+            Encoded::Protobuf(_) => Err(not_yet("PodDisruptionBudget")),
+        }
     }
+}
+
+fn not_yet(kind: &'static str) -> DecodeError {
+    let source = <serde_json::Error as serde::de::Error>::custom("protobuf is not read");
+    DecodeError::Malformed { kind, object: "of unknown name".to_owned(), source }
 }
 
 /// Reads a Pod.
 ///
 /// # Errors
 ///
-/// Not JSON, no name, namespace or UID, or an amount that is no quantity or negative.
-pub fn pod(json: &str) -> Result<Pod, DecodeError> {
-    Pod::decode(json).map(|(pod, _)| pod)
+/// Not of the expected form, no name, namespace or UID, or an amount that is no quantity or negative.
+pub fn pod<'a>(object: impl Into<Encoded<'a>>) -> Result<PodView<'a>, DecodeError> {
+    match object.into() {
+        Encoded::Json(json) => wire::<pod::Wire<'_>>("Pod", json)?.into_view(),
+        Encoded::Protobuf(_) => Err(not_yet("Pod")),
+    }
 }
 
 /// Reads a node.
 ///
 /// # Errors
 ///
-/// Not JSON, no name or UID, or an amount that is no quantity or negative.
-pub fn node(json: &str) -> Result<Node, DecodeError> {
-    Node::decode(json).map(|(node, _)| node)
+/// Not of the expected form, no name or UID, or an amount that is no quantity or negative.
+pub fn node<'a>(object: impl Into<Encoded<'a>>) -> Result<Node, DecodeError> {
+    Node::decode(object.into()).map(|(node, _)| node)
 }
 
 /// Reads a disruption budget.
 ///
 /// # Errors
 ///
-/// Not JSON, or no name, namespace or UID.
-pub fn pdb(json: &str) -> Result<Pdb, DecodeError> {
-    Pdb::decode(json).map(|(pdb, _)| pdb)
+/// Not of the expected form, or no name, namespace or UID.
+pub fn pdb<'a>(object: impl Into<Encoded<'a>>) -> Result<Pdb, DecodeError> {
+    Pdb::decode(object.into()).map(|(pdb, _)| pdb)
 }
 
 /// Reads a PersistentVolumeClaim.
@@ -140,15 +180,23 @@ pub fn workload(json: &str) -> Result<Workload, DecodeError> {
 ///
 /// # Errors
 ///
-/// Not JSON, or not an object.
-pub fn identity(json: &str) -> Result<Identity, DecodeError> {
-    wire::<common::IdentityWire<'_>>("object", json).map(common::IdentityWire::into_identity)
+/// Not of the form of an object.
+pub fn identity<'a>(object: impl Into<Encoded<'a>>) -> Result<Identity, DecodeError> {
+    match object.into() {
+        Encoded::Json(json) => {
+            wire::<common::IdentityWire<'_>>("object", json).map(common::IdentityWire::into_identity)
+        }
+        Encoded::Protobuf(_) => Err(not_yet("object")),
+    }
 }
 
 /// The node that a Pod is bound to, even if nothing else of it can be read.
 #[must_use]
-pub fn bound_to(json: &str) -> Option<Box<str>> {
-    serde_json::from_str::<common::BoundWire<'_>>(json).ok()?.into_node()
+pub fn bound_to<'a>(object: impl Into<Encoded<'a>>) -> Option<Box<str>> {
+    match object.into() {
+        Encoded::Json(json) => serde_json::from_str::<common::BoundWire<'_>>(json).ok()?.into_node(),
+        Encoded::Protobuf(_) => None,
+    }
 }
 
 /// Why, without where: a position in one object's JSON misleads whoever looks for it in a file.

@@ -36,6 +36,7 @@ use self::entry::{Entry, NONE, Part};
 use self::node::{Nodes, Sums};
 use self::pool::{Groups, Id, Pool, place};
 use self::relist::Relists;
+use super::pod::PodView;
 use super::selector::Labels;
 use super::{Node, Owner, Pdb, Pod, Resources, Shape};
 use crate::surge::classify;
@@ -105,7 +106,8 @@ pub struct Counts {
 
 impl State {
     /// Takes in a new or changed Pod.
-    pub fn apply_pod(&mut self, pod: Pod) {
+    pub fn apply_pod(&mut self, pod: &PodView<'_>) {
+        let pod = pod.to_pod();
         let id = match self.uids.get(&*pod.uid) {
             Some(id) => {
                 let id = *id;

@@ -52,7 +52,7 @@ impl Node {
     /// The value of a label.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).map(|value| &**value)
+        self.labels.get(key)
     }
 
     /// The value of the host name label: what pins compare with.

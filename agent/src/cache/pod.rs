@@ -1,11 +1,16 @@
 //! One Pod, as everything that decides sees it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::selector::Labels;
 use super::shape::Shape;
+
+mod view;
+
+pub use view::PodView;
 
 /// Annotation of a static Pod's mirror in the API.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -49,18 +54,28 @@ pub struct Pod {
 /// A controlling owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Owner {
+pub struct Owner<S = Arc<str>> {
     /// `apps/v1` and the like.
-    pub api_version: Arc<str>,
+    pub api_version: S,
     /// `ReplicaSet` and the like.
-    pub kind: Arc<str>,
+    pub kind: S,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: S,
     /// Its UID.
-    pub uid: Arc<str>,
+    pub uid: S,
 }
 
-impl Owner {
+impl<S: Deref<Target = str>> Owner<S> {
+    /// The same with another kind of text.
+    pub fn map<'a, T>(&'a self, text: impl Fn(&'a str) -> T) -> Owner<T> {
+        Owner {
+            api_version: text(&self.api_version),
+            kind: text(&self.kind),
+            name: text(&self.name),
+            uid: text(&self.uid),
+        }
+    }
+
     /// Whether it is a `DaemonSet` of the `apps` group.
     #[must_use]
     pub fn is_daemon_set(&self) -> bool {

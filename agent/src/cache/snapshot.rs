@@ -144,7 +144,7 @@ impl Collector {
         *self.kinds.0.entry(kind.into()).or_insert(0) += 1;
         match kind {
             "Node" => self.state.apply_node(decode::node(json)?),
-            "Pod" => self.state.apply_pod(decode::pod(json)?),
+            "Pod" => self.state.apply_pod(&decode::pod(json)?),
             "PodDisruptionBudget" => self.state.apply_pdb(decode::pdb(json)?),
             "PersistentVolumeClaim" => self.claims.push(decode::claim(json)?),
             "PersistentVolume" => self.volumes.push(decode::volume(json)?),

@@ -66,7 +66,7 @@ pub(super) fn node(name: &str, labels: &[(&str, &str)]) -> Node {
         uid: format!("uid-{name}").into(),
         created: jiff::Timestamp::UNIX_EPOCH,
         deleting: false,
-        labels: Arc::new(labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()),
+        labels: Arc::new(labels.iter().copied().collect()),
         annotations: std::collections::BTreeMap::new(),
         taints: Vec::new(),
         unschedulable: false,

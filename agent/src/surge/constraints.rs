@@ -175,9 +175,9 @@ fn repel(
         namespace_selector: namespace_selector.cloned(),
     };
     if means(&term, pod) {
-        let keys = selector.expressions.iter().map(|expression| &expression.key);
-        let labels = keys.filter_map(|key| Some((key.clone(), pod.labels.get(key)?.clone())));
-        placement.labels.extend(labels);
+        let keys = selector.expressions.iter().map(|expression| &*expression.key);
+        keys.filter_map(|key| Some((key, pod.labels.get(key)?)))
+            .for_each(|(key, value)| placement.labels.insert(key, value));
         term.namespaces.push(ROOM_NAMESPACE.into());
         term.namespaces.sort();
     }
@@ -199,7 +199,7 @@ fn all_or_none(placement: &mut Placement, pod: &Pod, refused: &mut Vec<String>) 
         let own = term.namespaces.iter().any(|namespace| **namespace == *pod.namespace);
         let widened = match term.selector.as_mut().map(|selector| &mut *selector.expressions) {
             Some([Expression { key, operator: Operator::In, values }]) if own => pod.labels.get(key).map(|value| {
-                values.push(value.clone());
+                values.push(value.into());
                 values.sort();
             }),
             _ => None,
@@ -257,10 +257,10 @@ fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
 fn inverse(repellents: &[Pod]) -> Option<PodTerm> {
     let (first, rest) = repellents.split_first()?;
     let common = first.labels.iter().filter(|(key, value)| {
-        !REVISION_LABELS.contains(&&***key) && rest.iter().all(|pod| pod.labels.get(*key) == Some(*value))
+        !REVISION_LABELS.contains(key) && rest.iter().all(|pod| pod.labels.get(key) == Some(*value))
     });
     let expressions: Vec<_> = common
-        .map(|(key, value)| Expression { key: key.clone(), operator: Operator::In, values: vec![value.clone()] })
+        .map(|(key, value)| Expression { key: key.into(), operator: Operator::In, values: vec![value.into()] })
         .collect();
     (!expressions.is_empty()).then(|| PodTerm {
         topology_key: HOSTNAME.into(),

@@ -33,7 +33,7 @@ pub(crate) fn pod(namespace: &str, name: &str, over: &Value) -> Pod {
         "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] },
     });
     merge(&mut object, over);
-    decode::pod(&object.to_string()).unwrap()
+    decode::pod(&object.to_string()).unwrap().to_pod()
 }
 
 /// A controlling owner reference.
@@ -71,7 +71,7 @@ pub(crate) fn state(nodes: impl IntoIterator<Item = Node>, pods: impl IntoIterat
         state.apply_node(node);
     }
     for pod in pods {
-        state.apply_pod(pod);
+        state.apply_pod(&pod.view());
     }
     state
 }

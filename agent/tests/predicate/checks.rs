@@ -138,14 +138,14 @@ async fn state_of(cluster: &impl Cluster) -> State {
         state.apply_node(decode::node(&node.to_string()).expect("a node that can be read"));
     }
     for pod in pods {
-        state.apply_pod(read(&pod));
+        state.apply_pod(&read(&pod).view());
     }
     state
 }
 
 /// A Pod as our cache reads it.
 pub(crate) fn read(pod: &Value) -> Pod {
-    decode::pod(&pod.to_string()).expect("a Pod that can be read")
+    decode::pod(&pod.to_string()).expect("a Pod that can be read").to_pod()
 }
 
 fn placeholder_of(original: &Pod, placement: constraints::Placement) -> Value {

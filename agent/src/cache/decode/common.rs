@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Vi
 
 use super::DecodeError;
 use crate::cache::nodes::KEPT_ANNOTATIONS;
-use crate::cache::selector::{Expression, Labels, NodeTerm, Operator, Selector};
+use crate::cache::selector::{Expression, NodeTerm, Operator, Selector};
 use crate::cache::{Owner, pod};
 
 /// What identifies an object.
@@ -47,7 +47,11 @@ impl Identity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-impl Text<'_> {
+impl<'a> Text<'a> {
+    pub(super) fn text(&self) -> Cow<'a, str> {
+        self.0.clone()
+    }
+
     pub(super) fn shared(&self) -> Arc<str> {
         Arc::from(&*self.0)
     }
@@ -112,6 +116,9 @@ impl BoundWire<'_> {
     }
 }
 
+/// Labels as they are read.
+pub(super) type LabelMap = BTreeMap<Box<str>, Box<str>>;
+
 /// `metadata`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -128,14 +135,14 @@ pub(super) struct Meta<'a> {
     pub(super) creation_timestamp: Option<Timestamp>,
     pub(super) deletion_timestamp: Option<Timestamp>,
     #[serde(deserialize_with = "nullable")]
-    pub(super) labels: Labels,
+    pub(super) labels: LabelMap,
     #[serde(deserialize_with = "kept_annotations")]
     pub(super) annotations: BTreeMap<Box<str>, Box<str>>,
     #[serde(borrow, deserialize_with = "nullable")]
     pub(super) owner_references: Vec<OwnerWire<'a>>,
 }
 
-impl Meta<'_> {
+impl<'a> Meta<'a> {
     /// `namespace/name` as far as known.
     pub(super) fn path(&self) -> String {
         let name = self.name.as_ref().map_or("of unknown name", |name| &*name.0);
@@ -161,6 +168,29 @@ impl Meta<'_> {
             Some(text) if !text.0.is_empty() => Ok(text.shared()),
             _ => Err(DecodeError::Missing { kind, object: self.path(), field }),
         }
+    }
+
+    /// A field that every stored object of this kind has, borrowed.
+    pub(super) fn needed(
+        &self,
+        kind: &'static str,
+        field: &'static str,
+        value: Option<&Text<'a>>,
+    ) -> Result<Cow<'a, str>, DecodeError> {
+        match value {
+            Some(text) if !text.0.is_empty() => Ok(text.text()),
+            _ => Err(DecodeError::Missing { kind, object: self.path(), field }),
+        }
+    }
+
+    /// The owner reference with `controller: true`, borrowed.
+    pub(super) fn controlling(&self) -> Option<Owner<Cow<'a, str>>> {
+        self.owner_references.iter().find(|owner| owner.controller == Some(true)).map(|owner| Owner {
+            api_version: owner.api_version.text(),
+            kind: owner.kind.text(),
+            name: owner.name.text(),
+            uid: owner.uid.text(),
+        })
     }
 
     /// The owner reference with `controller: true`.
@@ -213,7 +243,7 @@ impl Condition<'_> {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct SelectorWire {
     #[serde(deserialize_with = "nullable")]
-    match_labels: Labels,
+    match_labels: LabelMap,
     #[serde(deserialize_with = "nullable")]
     match_expressions: Vec<Expression>,
 }
@@ -228,7 +258,7 @@ impl SelectorWire {
 }
 
 /// A map of labels as `In` expressions, sorted by key.
-pub(super) fn equalities(labels: Labels) -> Vec<Expression> {
+pub(super) fn equalities(labels: LabelMap) -> Vec<Expression> {
     labels.into_iter().map(|(key, value)| Expression { key, operator: Operator::In, values: vec![value] }).collect()
 }
 

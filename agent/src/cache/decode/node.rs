@@ -72,7 +72,7 @@ impl Wire<'_> {
             uid,
             created: metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
             deleting: metadata.deletion_timestamp.is_some(),
-            labels: Arc::new(metadata.labels),
+            labels: Arc::new(metadata.labels.into_iter().collect()),
             annotations: metadata.annotations,
             taints: spec.taints.into_iter().filter_map(taint).collect(),
             unschedulable: spec.unschedulable == Some(true),

@@ -1,19 +1,20 @@
 //! A Pod on the wire.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use rotate_shared::{Amounts, names};
 
 use super::DecodeError;
 use super::common::{
-    AmountsWire, Condition, Meta, NodeSelectorWire, SelectorWire, Text, equalities, nullable, sort_expressions,
+    AmountsWire, Condition, LabelMap, Meta, NodeSelectorWire, SelectorWire, Text, equalities, nullable,
+    sort_expressions,
 };
-use crate::cache::pod::MIRROR;
-use crate::cache::selector::{Expression, Labels, Operator, Selector, TaintEffect, Toleration};
+use crate::cache::PodPhase;
+use crate::cache::pod::{MIRROR, PodView};
+use crate::cache::selector::{Expression, Operator, Selector, TaintEffect, Toleration};
 use crate::cache::shape::{HostPort, PodTerm, Shape, Spread};
-use crate::cache::{Pod, PodPhase};
 use crate::surge::requests::{Container, Demand, effective};
 
 const KIND: &str = "Pod";
@@ -45,7 +46,7 @@ struct Spec<'a> {
     priority: Option<i32>,
     host_network: Option<bool>,
     #[serde(deserialize_with = "nullable")]
-    node_selector: Labels,
+    node_selector: LabelMap,
     #[serde(deserialize_with = "nullable")]
     affinity: Affinity,
     #[serde(borrow, deserialize_with = "nullable")]
@@ -221,17 +222,14 @@ struct ContainerStatus<'a> {
 
 // === impl Wire ===
 
-impl Wire<'_> {
-    pub(super) fn revision(&self) -> Option<Box<str>> {
-        self.metadata.revision()
-    }
-
-    pub(super) fn into_pod(self) -> Result<Pod, DecodeError> {
+impl<'a> Wire<'a> {
+    pub(super) fn into_view(self) -> Result<PodView<'a>, DecodeError> {
         let Self { metadata, spec, mut status } = self;
-        let namespace = metadata.required(KIND, "metadata.namespace", metadata.namespace.as_ref())?;
-        let name = metadata.required(KIND, "metadata.name", metadata.name.as_ref())?;
-        let uid = metadata.required(KIND, "metadata.uid", metadata.uid.as_ref())?;
-        let owner = metadata.controller();
+        let namespace = metadata.needed(KIND, "metadata.namespace", metadata.namespace.as_ref())?;
+        let name = metadata.needed(KIND, "metadata.name", metadata.name.as_ref())?;
+        let uid = metadata.needed(KIND, "metadata.uid", metadata.uid.as_ref())?;
+        let revision = metadata.resource_version.as_ref().map(Text::text);
+        let owner = metadata.controlling();
         let claims = spec.claims(&name);
         let node = present(spec.node_name.as_ref());
         // A scheduler's message is long and different for each Pod; only our own placeholders' is shown.
@@ -239,7 +237,7 @@ impl Wire<'_> {
         let unschedulable = message
             .filter(|_| &*namespace == names::ROOM_NAMESPACE)
             .and_then(|condition| condition.message.as_ref())
-            .map(Text::shared);
+            .map(Text::text);
         let ready = status.conditions.iter().any(|condition| condition.is("Ready", "True"));
         let phase = match status.phase.as_ref().map(|phase| &*phase.0) {
             Some("Running") => PodPhase::Running,
@@ -251,7 +249,9 @@ impl Wire<'_> {
         let nominated = present(status.nominated_node_name.as_ref());
         let Meta { labels, annotations, .. } = metadata;
         let shape = spec.into_shape(&labels, annotations, &mut status);
-        Ok(Pod {
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        Ok(PodView {
+            revision,
             namespace,
             name,
             uid,
@@ -263,25 +263,25 @@ impl Wire<'_> {
             phase,
             ready,
             unschedulable,
-            labels: Arc::new(labels),
+            labels: labels.iter().map(|(key, value)| (owned(key), owned(value))).collect(),
             claims,
-            shape: Arc::new(shape),
+            shape: shape.map(|text| Cow::Owned(text.to_owned())),
         })
     }
 }
 
-fn present(text: Option<&Text<'_>>) -> Option<Arc<str>> {
-    text.filter(|text| !text.0.is_empty()).map(Text::shared)
+fn present<'a>(text: Option<&Text<'a>>) -> Option<Cow<'a, str>> {
+    text.filter(|text| !text.0.is_empty()).map(Text::text)
 }
 
 // === impl Spec ===
 
-impl Spec<'_> {
-    fn claims(&self, pod: &str) -> Arc<[Box<str>]> {
-        let claim = |volume: &VolumeWire<'_>| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(claim), _) => Some(claim.claim_name.clone().boxed()),
+impl<'a> Spec<'a> {
+    fn claims(&self, pod: &str) -> Vec<Cow<'a, str>> {
+        let claim = |volume: &VolumeWire<'a>| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => Some(claim.claim_name.text()),
             // The claim of a generic ephemeral volume is named after the Pod and the volume.
-            (None, Some(_)) => Some(format!("{pod}-{}", volume.name.0).into()),
+            (None, Some(_)) => Some(Cow::Owned(format!("{pod}-{}", volume.name.0))),
             (None, None) => None,
         };
         self.volumes.iter().filter_map(claim).collect()
@@ -289,7 +289,7 @@ impl Spec<'_> {
 
     fn into_shape(
         self,
-        labels: &Labels,
+        labels: &LabelMap,
         mut annotations: BTreeMap<Box<str>, Box<str>>,
         status: &mut Status<'_>,
     ) -> Shape {
@@ -450,7 +450,7 @@ pub(super) fn taint_effect(name: &str) -> Option<TaintEffect> {
 
 impl SpreadWire<'_> {
     /// `None` where it is only a preference.
-    fn into_spread(self, labels: &Labels) -> Option<Spread> {
+    fn into_spread(self, labels: &LabelMap) -> Option<Spread> {
         if self.when_unsatisfiable.0 != "DoNotSchedule" {
             return None;
         }

@@ -15,7 +15,7 @@ fn meta() -> Value {
 }
 
 fn read(spec: &Value, status: &Value) -> Pod {
-    pod(&json!({"metadata": meta(), "spec": spec, "status": status}).to_string()).unwrap()
+    pod(&json!({"metadata": meta(), "spec": spec, "status": status}).to_string()).unwrap().to_pod()
 }
 
 fn expression(key: &str, operator: Operator, values: &[&str]) -> Expression {
@@ -24,7 +24,7 @@ fn expression(key: &str, operator: Operator, values: &[&str]) -> Expression {
 
 #[test]
 fn a_pod_with_nothing_but_its_identity_reads() {
-    let pod = pod(&json!({"metadata": meta()}).to_string()).unwrap();
+    let pod = pod(&json!({"metadata": meta()}).to_string()).unwrap().to_pod();
     assert_eq!(pod.path(), "shop/cart-0");
     assert_eq!(pod.phase, PodPhase::Pending);
     assert!(pod.shape.requests.is_zero());
@@ -41,7 +41,7 @@ fn nulls_read_as_absent() {
     object["metadata"]["annotations"] = Value::Null;
     object["metadata"]["creationTimestamp"] = Value::Null;
     object["metadata"]["ownerReferences"] = Value::Null;
-    assert!(pod(&object.to_string()).unwrap().shape.requests.is_zero());
+    assert!(pod(&object.to_string()).unwrap().to_pod().shape.requests.is_zero());
 }
 
 #[test]
@@ -63,14 +63,14 @@ fn identity_state_and_owner_of_a_pod() {
             "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "False", "message": "no"}],
         },
     });
-    let pod = pod(&object.to_string()).unwrap();
+    let pod = pod(&object.to_string()).unwrap().to_pod();
     assert_eq!(pod.created.to_string(), "2026-11-29T10:00:00Z");
     assert_eq!(pod.deleted.unwrap().to_string(), "2026-11-29T11:00:00Z");
     assert_eq!(pod.node.as_deref(), Some("n1"));
     assert_eq!(pod.nominated.as_deref(), Some("n2"));
     assert_eq!(pod.phase, PodPhase::Running);
     assert!(pod.ready);
-    assert_eq!(pod.labels["quote"].as_ref(), "a\"b");
+    assert_eq!(pod.labels.get("quote"), Some("a\"b"));
     let owner = pod.owner.unwrap();
     assert_eq!((&*owner.api_version, &*owner.kind, &*owner.name, &*owner.uid), ("apps/v1", "ReplicaSet", "cart", "o1"));
     assert_eq!(pod.unschedulable, None, "only placeholders keep the scheduler's message");
@@ -82,7 +82,7 @@ fn a_placeholder_keeps_the_schedulers_message() {
         "metadata": {"namespace": "kubectl-rotate-room", "name": "room", "uid": "u"},
         "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]},
     });
-    assert_eq!(pod(&object.to_string()).unwrap().unschedulable.as_deref(), Some("0/3 nodes are available"));
+    assert_eq!(pod(&object.to_string()).unwrap().to_pod().unschedulable.as_deref(), Some("0/3 nodes are available"));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn constraints_of_a_pod() {
     });
     let mut object = json!({"metadata": meta(), "spec": spec});
     object["metadata"]["labels"] = json!({"hash": "h1"});
-    let shape = pod(&object.to_string()).unwrap().shape;
+    let shape = pod(&object.to_string()).unwrap().to_pod().shape;
     let expected = [expression("arch", Operator::In, &["arm64"]), expression("pool", Operator::In, &["web"])];
     assert_eq!(shape.node_selector, expected);
     let term = NodeTerm {
@@ -242,7 +242,7 @@ fn annotations_become_parts_of_the_shape() {
     let shape = |annotations: Value| {
         let mut object = json!({"metadata": meta()});
         object["metadata"]["annotations"] = annotations;
-        pod(&object.to_string()).unwrap().shape
+        pod(&object.to_string()).unwrap().to_pod().shape
     };
     let shape_of = shape(json!({"karpenter.sh/do-not-disrupt": "30m", "unrelated": "x",
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "kubernetes.io/config.mirror": "abc"}));

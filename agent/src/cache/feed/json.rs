@@ -231,7 +231,7 @@ fn event<R: Resource>(path: &str, line: &[u8]) -> Result<Option<Event<R::Object>
 
 /// Reads one object. One that cannot be read must not hold up the others.
 fn read<R: Resource>(json: &str) -> Event<R::Object> {
-    match R::Object::decode(json) {
+    match R::Object::decode(json.into()) {
         Ok((object, revision)) => Event::Applied(object, revision),
         Err(error) => Event::Unreadable(Unreadable {
             kind: R::KIND,

@@ -34,7 +34,7 @@ impl Resource for Pod {
     }
 
     fn apply(state: &mut State, object: Self) {
-        state.apply_pod(object);
+        state.apply_pod(&object.view());
     }
 
     fn remove(state: &mut State, object: &Identity) {

@@ -338,7 +338,7 @@ async fn claims_are_read_with_their_volumes() {
     object["spec"]["volumes"] = json!(
         ["bound", "waiting", "missing", "bound"].map(|name| json!({"persistentVolumeClaim": {"claimName": name}}))
     );
-    let pods = [crate::cache::decode::pod(&object.to_string()).unwrap()];
+    let pods = [crate::cache::decode::pod(&object.to_string()).unwrap().to_pod()];
     let found = volumes(&script.client(), &pods).await.unwrap().claims;
     let key = |name: &str| (Box::from("shop"), Box::from(name));
     assert_eq!(found.len(), 2);
@@ -353,7 +353,7 @@ async fn a_claim_that_may_not_be_read_is_an_error() {
         Script::new().otherwise_for("persistent", || Answer::refused(403, &status(403, "Forbidden", "not yours")));
     let mut object = pod("a", "1");
     object["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
-    let pods = [crate::cache::decode::pod(&object.to_string()).unwrap()];
+    let pods = [crate::cache::decode::pod(&object.to_string()).unwrap().to_pod()];
     let error = volumes(&script.client(), &pods).await.unwrap_err();
     assert!(matches!(error, FeedError::Refused { status: 403, .. }), "{error}");
 }

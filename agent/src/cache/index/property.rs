@@ -126,11 +126,11 @@ fn pod(spec: &Spec) -> Pod {
         name: "owner".into(),
         uid: format!("owner-{}", spec.owner).into(),
     };
-    let mut labels = Labels::from([("app".into(), "web".into())]);
+    let mut labels = Labels::from([("app", "web")]);
     if spec.owner == 2 {
-        labels.insert("statefulset.kubernetes.io/pod-name".into(), name.as_str().into());
+        labels.insert("statefulset.kubernetes.io/pod-name", &name);
         let index = if spec.generation == 0 { "not what the name says".into() } else { spec.name.to_string() };
-        labels.insert("apps.kubernetes.io/pod-index".into(), index.into());
+        labels.insert("apps.kubernetes.io/pod-index", &index);
     }
     let node = |number: u8| Arc::from(format!("n{number}"));
     Pod {
@@ -161,7 +161,7 @@ fn node(name: u8, uid: u8, host: u8) -> Node {
         uid: format!("node-{name}-{uid}").into(),
         created: Timestamp::UNIX_EPOCH,
         deleting: false,
-        labels: Arc::new(Labels::from([("kubernetes.io/hostname".into(), format!("h{host}").into())])),
+        labels: Arc::new(Labels::from([("kubernetes.io/hostname", format!("h{host}"))])),
         annotations: BTreeMap::new(),
         taints: vec![],
         unschedulable: false,
@@ -175,7 +175,7 @@ fn node(name: u8, uid: u8, host: u8) -> Node {
 fn play(event: &Event, state: &mut State, model: &mut Model) {
     let apply = |pod: Pod, state: &mut State, model: &mut Model| {
         model.pods.insert(pod.uid.to_string(), pod.clone());
-        state.apply_pod(pod);
+        state.apply_pod(&pod.view());
     };
     match event {
         Event::Apply(spec) => apply(pod(spec), state, model),

@@ -22,7 +22,7 @@ const TOLD: [(&str, FromName); 3] = [
 /// Takes out what the name tells.
 pub(super) fn take_out(name: &str, labels: &Arc<Labels>) -> (Arc<Labels>, Told) {
     let is_told =
-        |(key, from_name): &(&str, FromName)| labels.get(*key).is_some_and(|value| from_name(name) == Some(&**value));
+        |(key, from_name): &(&str, FromName)| labels.get(key).is_some_and(|value| from_name(name) == Some(value));
     let mut told = 0;
     for (bit, rule) in TOLD.iter().enumerate() {
         told |= u8::from(is_told(rule)) << bit;
@@ -30,8 +30,7 @@ pub(super) fn take_out(name: &str, labels: &Arc<Labels>) -> (Arc<Labels>, Told) 
     if told == 0 {
         return (Arc::clone(labels), 0);
     }
-    let mut kept = Labels::clone(labels);
-    kept.retain(|key, _| !chosen(told).any(|(told, _)| **told == **key));
+    let kept = labels.filtered(|key, _| !chosen(told).any(|(told, _)| *told == key));
     (Arc::new(kept), told)
 }
 
@@ -40,9 +39,8 @@ pub(super) fn put_back(name: &str, labels: &Arc<Labels>, told: Told) -> Arc<Labe
     if told == 0 {
         return Arc::clone(labels);
     }
-    let mut all = Labels::clone(labels);
-    all.extend(chosen(told).filter_map(|(key, from_name)| Some(((*key).into(), from_name(name)?.into()))));
-    Arc::new(all)
+    let told = chosen(told).filter_map(|(key, from_name)| Some((*key, from_name(name)?)));
+    Arc::new(labels.iter().chain(told).collect())
 }
 
 fn chosen(told: Told) -> impl Iterator<Item = &'static (&'static str, FromName)> {

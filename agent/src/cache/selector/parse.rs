@@ -221,8 +221,7 @@ mod tests {
     #[test]
     fn several_must_all_hold() {
         let selector = Selector::parse("pool=web,zone notin (a),!old").unwrap();
-        let labels =
-            |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let labels = |pairs: &[(&str, &str)]| pairs.iter().copied().collect();
         assert!(selector.matches(&labels(&[("pool", "web")])));
         assert!(selector.matches(&labels(&[("pool", "web"), ("zone", "b")])));
         assert!(!selector.matches(&labels(&[("pool", "web"), ("zone", "a")])));

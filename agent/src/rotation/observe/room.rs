@@ -70,7 +70,7 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
 /// Placeholders of a rotation, by name.
 pub(in crate::rotation) fn placeholders(state: &State, rotation: &str) -> Vec<Pod> {
     let mut pods = state.pods_in(names::ROOM_NAMESPACE);
-    pods.retain(|pod| pod.labels.get(names::ROTATION).is_some_and(|label| **label == *rotation));
+    pods.retain(|pod| pod.labels.get(names::ROTATION).is_some_and(|label| label == &*rotation));
     pods
 }
 

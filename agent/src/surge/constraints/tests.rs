@@ -123,7 +123,7 @@ fn hostname_anti_affinity_to_itself_repels_the_workload_and_its_placeholders() {
     assert_eq!(placement.node_selector, [], "never a host name: Karpenter refuses those");
     let [term] = &placement.anti_affinity[..] else { panic!("one term: a second would keep replacements waiting") };
     assert_eq!(term.namespaces, [Box::from(ROOM_NAMESPACE), Box::from("shop")]);
-    assert_eq!(placement.labels, Labels::from([("app".into(), "web".into())]));
+    assert_eq!(placement.labels, Labels::from([("app", "web")]));
     let meant = |namespace: &str, labels: &Labels| terms::selects(term, ROOM_NAMESPACE, namespace, labels);
     assert_eq!(meant(ROOM_NAMESPACE, &placement.labels), terms::Selected::Yes, "siblings' placeholders");
     assert_eq!(meant("shop", &placement.labels), terms::Selected::Yes, "siblings");
@@ -212,7 +212,7 @@ fn repelling(namespace: &str, key: &str, term: &Value) -> Pod {
 #[test]
 fn another_workloads_hostname_anti_affinity_becomes_the_inverse_term() {
     let mut guard = repelling("shop", HOSTNAME, &json!({}));
-    std::sync::Arc::make_mut(&mut guard.labels).insert("pod-template-hash".into(), "7f".into());
+    std::sync::Arc::make_mut(&mut guard.labels).insert("pod-template-hash", "7f");
     let placement = translated_among(&json!({}), [guard]).unwrap();
     assert_eq!(describe(&placement), ["not on a host with Pods app=db of shop"]);
     assert!(placement.labels.is_empty());
@@ -232,8 +232,8 @@ fn another_workloads_hostname_anti_affinity_blocks_where_nothing_tells_its_pods(
     let mut one = repelling("shop", HOSTNAME, &json!({}));
     let mut other = repelling("shop", HOSTNAME, &json!({}));
     (other.name, other.uid) = ("db-2".into(), "db-2".into());
-    std::sync::Arc::make_mut(&mut one.labels).insert("app".into(), "db-one".into());
-    std::sync::Arc::make_mut(&mut other.labels).insert("app".into(), "db-two".into());
+    std::sync::Arc::make_mut(&mut one.labels).insert("app", "db-one");
+    std::sync::Arc::make_mut(&mut other.labels).insert("app", "db-two");
     let message = refused(translated_among(&json!({}), [one, other]));
     assert!(message.contains("Pods of namespace shop"), "{message}");
 }

@@ -300,7 +300,7 @@ fn tainted_domains_count_unless_the_constraint_honours_taints() {
         let taint = json!({ "spec": { "taints": [{ "key": "gpu", "effect": "NoSchedule" }] } });
         let mut other = node("o", &taint);
         let labels = std::sync::Arc::make_mut(&mut other.labels);
-        labels.insert(ZONE.into(), "b".into());
+        labels.insert(ZONE, "b");
         vec![in_zone("n", "a"), other]
     };
     let there = || vec![of("web", "web-1", Some("n"), &json!({}))];

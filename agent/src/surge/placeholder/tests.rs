@@ -132,7 +132,7 @@ fn the_placement_is_read_back_as_it_was_meant() {
     let mut object = for_pod(&over);
     object["metadata"]["uid"] = json!("placeholder");
     object["metadata"]["creationTimestamp"] = json!(testing::CREATED);
-    let read = decode::pod(&object.to_string()).unwrap();
+    let read = decode::pod(&object.to_string()).unwrap().to_pod();
 
     assert_eq!(read.shape.node_selector, placement.node_selector);
     assert_eq!(read.shape.node_affinity, placement.node_affinity);

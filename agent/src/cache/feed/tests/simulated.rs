@@ -49,7 +49,7 @@ impl Fed {
         let read =
             |plural: &str| self.sim.list(plural).into_iter().map(|object| object.to_string()).collect::<Vec<_>>();
         let state = self.cache.read();
-        let pods: Vec<_> = read("pods").iter().map(|json| decode::pod(json).unwrap()).collect();
+        let pods: Vec<_> = read("pods").iter().map(|json| decode::pod(json).unwrap().to_pod()).collect();
         assert!(pods.len() >= 12);
         assert_eq!(by_uid(state.pods().collect()), by_uid(pods));
         let nodes: Vec<_> = read("nodes").iter().map(|json| decode::node(json).unwrap()).collect();

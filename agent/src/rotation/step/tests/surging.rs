@@ -57,7 +57,7 @@ fn the_pods_to_move_are_written_down_before_room_is_reserved() {
 #[test]
 fn pods_with_different_rooms_are_different_classes() {
     let case = surging().with(|case| {
-        let placement = Placement { labels: [("a".into(), "b".into())].into(), ..Placement::default() };
+        let placement = Placement { labels: [("a", "b")].into(), ..Placement::default() };
         let other = Fresh { room: Some((Default::default(), placement)), ..fresh("p2") };
         case.seen.verdicts.fresh = vec![fresh("p1"), other, Fresh { room: None, ..fresh("p3") }];
     });
