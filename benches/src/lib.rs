@@ -1,6 +1,8 @@
 //! Synthetic clusters for the benchmarks of kubectl-rotate.
 
 pub mod alloc;
+pub mod realistic;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
