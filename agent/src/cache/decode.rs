@@ -8,6 +8,8 @@
 //! Missing optional fields and nulls read as their defaults. What would make a sum wrong in silence (a quantity that is
 //! none, or a negative one) refuses the whole object and names it.
 
+pub mod protobuf;
+
 mod common;
 mod node;
 mod pdb;

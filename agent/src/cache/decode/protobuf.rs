@@ -1,0 +1,14 @@
+//! Protobuf: a reader of our own for the few fields that are kept.
+//!
+//! ```text
+//! frame ── WatchEvent ── RawExtension ── `k8s\0` Unknown ── message ──▶ the same wire structs that JSON fills
+//! ```
+//!
+//! Field numbers are those of the published `generated.proto` files of Kubernetes 1.36; a number is never given to another
+//! field, so that older and newer servers are read alike.
+
+mod envelope;
+mod fields;
+
+pub use envelope::{Envelope, List, Status, WatchEvent, envelope, list, status, watch_event};
+pub use fields::ProtobufError;
