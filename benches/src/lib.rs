@@ -1,6 +1,7 @@
 //! Synthetic clusters for the benchmarks of kubectl-rotate.
 
 pub mod alloc;
+pub mod footprint;
 pub mod realistic;
 pub mod wire;
 

@@ -12,6 +12,7 @@ mod frame;
 mod protobuf;
 
 pub use frame::{Encoding, added, bookmark, deleted, list, modified};
+pub use protobuf::message_of;
 
 use serde_json::Value;
 

@@ -86,8 +86,13 @@ pub(super) fn type_meta(api_version: &str, kind: &str) -> Vec<u8> {
     meta.whole()
 }
 
-/// The message within what [`object`] wrote: members of a list come without an envelope.
-pub(super) fn message_of(object: &[u8]) -> &[u8] {
+/// The message within the envelope of an object: members of a list come without.
+///
+/// # Panics
+///
+/// If there is no such envelope.
+#[must_use]
+pub fn message_of(object: &[u8]) -> &[u8] {
     let mut rest = &object[4..];
     let mut field = || {
         let tag = take_varint(&mut rest);

@@ -1,0 +1,25 @@
+//! What the cache may cost: counted bytes, exact on every machine.
+
+use rotate_benches::alloc::Counting;
+use rotate_benches::footprint::{self, Footprint};
+use rotate_benches::realistic::Realistic;
+use rotate_benches::wire::Encoding;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes a Pod. The goal is 100.
+const MOST: f64 = 600.0;
+
+fn measure(pods: usize) -> Footprint {
+    let cluster = Realistic::new(pods, Realistic::nodes_for(pods));
+    let (state, footprint) = footprint::measure(&cluster, Encoding::Json);
+    assert_eq!(state.counts().pods, pods);
+    footprint
+}
+
+#[test]
+fn fifty_thousand_pods_are_kept_in_less_than_this_many_bytes_each() {
+    let footprint = measure(50_000);
+    assert!(footprint.bytes_a_pod() <= MOST, "{:.1} bytes a Pod: {footprint:?}", footprint.bytes_a_pod());
+}
