@@ -42,6 +42,18 @@ pub struct Config {
     pub max_concurrent: u32,
     /// How many finished rotations are kept. Default [`Config::HISTORY_LIMIT`].
     pub history_limit: usize,
+    /// Which Pods are read. Default all.
+    pub pod_cache: PodCache,
+}
+
+/// Which Pods an agent reads: `docs/decisions/009-scoped-cache.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PodCache {
+    /// All Pods of the cluster
+    #[default]
+    Cluster,
+    /// Only those that rotations and plans are about: less to read, and no sums over the fleet
+    Scoped,
 }
 
 impl Config {
@@ -62,6 +74,7 @@ impl Default for Config {
             placeholder_image: Self::PAUSE_IMAGE.to_owned(),
             max_concurrent: Self::MAX_CONCURRENT,
             history_limit: Self::HISTORY_LIMIT,
+            pod_cache: PodCache::default(),
         }
     }
 }
@@ -120,7 +133,10 @@ impl Agent {
         let identity = config.identity.unwrap_or_else(|| lease::identity(clock));
         let election = Election::new(client.clone(), &config.namespace, names::AGENT, &identity, times, clock);
         let (term, holder) = (election.subscribe(), election.holder());
-        let cache = Cache::new(State::default());
+        let cache = Cache::new(match config.pod_cache {
+            PodCache::Cluster => State::default(),
+            PodCache::Scoped => State::scoped(),
+        });
         let store = Store::new(client.clone(), &config.namespace, clock);
         let views = Views::default();
         let engine = EngineConfig {

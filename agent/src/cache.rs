@@ -8,6 +8,7 @@
 //! One task for each kind writes its own objects into the [`State`]; readers take a [`Cache::read`] guard, never across
 //! an await.
 
+pub mod coverage;
 pub mod decode;
 pub mod feed;
 pub mod index;
@@ -19,6 +20,7 @@ pub mod selector;
 pub mod shape;
 pub mod snapshot;
 pub mod volumes;
+pub mod wanted;
 
 mod handle;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use rotate_shared::names;
 
-use crate::agent::Config;
+use crate::agent::{Config, PodCache};
 
 /// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
 #[derive(Clone, Debug, Parser)]
@@ -48,6 +48,9 @@ pub struct Run {
     /// How many finished rotations are kept
     #[arg(long, env = "ROTATE_HISTORY_LIMIT", value_name = "N", default_value_t = Config::HISTORY_LIMIT)]
     pub history_limit: usize,
+    /// Which Pods are read
+    #[arg(long, env = "ROTATE_POD_CACHE", value_name = "WHICH", value_enum, default_value = "cluster")]
+    pub pod_cache: PodCache,
     /// Form of the log on stderr
     #[arg(long, env = "ROTATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -93,6 +96,7 @@ impl Run {
             placeholder_image: self.placeholder_image.clone(),
             max_concurrent: self.max_concurrent,
             history_limit: self.history_limit,
+            pod_cache: self.pod_cache,
         })
     }
 }

@@ -21,4 +21,4 @@ pub mod surge;
 mod agent;
 pub mod client;
 
-pub use agent::{Agent, AgentError, Config, Listen};
+pub use agent::{Agent, AgentError, Config, Listen, PodCache};

@@ -14,6 +14,7 @@ mod memory;
 mod observe;
 mod progress;
 mod recover;
+pub(crate) mod scopes;
 mod slots;
 #[cfg(test)]
 mod testing;

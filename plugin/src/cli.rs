@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use rotate_agent::PodCache;
 
 pub(crate) use duration::GoDuration;
 
@@ -292,6 +293,17 @@ pub(crate) struct AgentFlags {
     /// Run the agent inside this command, with your kubeconfig, for as long as it runs
     #[arg(long, global = true, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
     pub(crate) embedded: bool,
+    /// Which Pods the agent inside this command reads: scoped, those that its rotations and plans are about; or cluster,
+    /// all of them
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "scoped|cluster",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub(crate) pod_cache: Option<PodCache>,
 }
 
 /// kubectl's own connection flags.

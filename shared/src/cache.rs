@@ -10,7 +10,7 @@ pub struct CacheInfo {
     pub api_version: String,
     /// Always `Cache`.
     pub kind: String,
-    /// Whether the whole cluster was read once: before, nothing is planned or begun.
+    /// Whether everything that is to be read was read once: before, nothing is planned or begun.
     pub synced: bool,
     /// Pods, finished ones too.
     pub pods: u64,
@@ -32,6 +32,9 @@ pub struct CacheInfo {
 pub struct FeedInfo {
     /// `pods`, `nodes` or `poddisruptionbudgets`.
     pub kind: String,
+    /// Which of them, where not all are read: `node NAME` or `namespace NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// Whether all of them were read once.
     pub synced: bool,
     /// The resourceVersion up to which they were read.

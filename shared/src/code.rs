@@ -101,6 +101,8 @@ pub enum Code {
     MachineRunsOn,
     /// New nodes are needed and nothing is known that would make them.
     NeedsNewNode,
+    /// Nodes and Pods that were not looked at, because the agent reads only what it works on.
+    NotLookedAt,
     /// A code of another version.
     #[serde(other)]
     Unknown,

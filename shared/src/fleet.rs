@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Provider;
 use crate::quantity::Amounts;
 
-/// One node of the fleet.
+/// One node of the fleet. Counts and sums of its Pods are left out where the agent has not read them
+/// (`--pod-cache=scoped`): unknown is not none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
@@ -21,15 +22,19 @@ pub struct NodeSummary {
     /// What stands behind it.
     pub provider: Provider,
     /// Pods that would have to move.
-    pub movable_pods: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub movable_pods: Option<u32>,
     /// All Pods bound to it.
-    pub pods: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<u32>,
     /// The sum of effective requests that would have to move.
-    pub movable: Amounts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub movable: Option<Amounts>,
     /// What it offers to Pods.
     pub allocatable: Amounts,
     /// Pods that stand in the way of a rotation with default options.
-    pub blockers: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blockers: Option<u32>,
     /// Its live rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<String>,

@@ -169,7 +169,8 @@ pub struct Class {
     pub room: Vec<Room>,
 }
 
-/// Room for some Pods of a class: on a node that exists, or on a new one.
+/// Room for some Pods of a class: on a node that exists, or on a new one. Neither where it was not looked for
+/// ([`Code::NotLookedAt`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Room {

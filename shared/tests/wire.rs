@@ -257,11 +257,11 @@ fn node_and_its_list() {
         ready: true,
         schedulable: false,
         provider: Provider::Karpenter,
-        movable_pods: 2,
-        pods: 3,
-        movable: amounts(&[("cpu", "1")]),
+        movable_pods: Some(2),
+        pods: Some(3),
+        movable: Some(amounts(&[("cpu", "1")])),
         allocatable: amounts(&[("cpu", "4")]),
-        blockers: 1,
+        blockers: Some(1),
         rotation: Some("0123456789".to_owned()),
     };
     let written = json!({
@@ -270,6 +270,12 @@ fn node_and_its_list() {
         "blockers": 1, "rotation": "0123456789"
     });
     answer(&value, &written);
+    let unknown = NodeSummary { movable_pods: None, pods: None, movable: None, blockers: None, ..value.clone() };
+    let mut left_out = written.clone();
+    for field in ["movablePods", "pods", "movable", "blockers"] {
+        left_out.as_object_mut().unwrap().remove(field);
+    }
+    answer(&unknown, &left_out);
     let list = NodeList { api_version: API_VERSION.to_owned(), kind: "NodeList".to_owned(), items: vec![value] };
     answer(&list, &json!({ "apiVersion": "kubectl-rotate.dev/v1", "kind": "NodeList", "items": [written] }));
 }
@@ -287,6 +293,7 @@ fn cache() {
         label_sets: 5,
         feeds: vec![FeedInfo {
             kind: "pods".to_owned(),
+            scope: Some("node a".to_owned()),
             synced: true,
             revision: Some("12".to_owned()),
             age_seconds: Some(3),
@@ -299,7 +306,7 @@ fn cache() {
         "apiVersion": "kubectl-rotate.dev/v1", "kind": "Cache", "synced": false, "pods": 1, "nodes": 2,
         "disruptionBudgets": 3, "shapes": 4, "labelSets": 5,
         "feeds": [{
-            "kind": "pods", "synced": true, "revision": "12", "ageSeconds": 3, "errors": 1,
+            "kind": "pods", "scope": "node a", "synced": true, "revision": "12", "ageSeconds": 3, "errors": 1,
             "lastError": "reach the API server", "unreadable": 0
         }]
     });

@@ -16,6 +16,7 @@ mod lines;
 mod lookup;
 mod reflect;
 mod resource;
+mod scopes;
 mod source;
 
 #[cfg(test)]
@@ -151,12 +152,18 @@ impl Feeds {
         Self { client, cache, clock, tasks: JoinSet::new() }
     }
 
-    /// Starts reading Pods, nodes and disruption budgets of the whole cluster into the cache.
+    /// Starts reading nodes, disruption budgets and Pods into the cache: all of them, but for Pods where the cache is
+    /// scoped.
     #[must_use]
     pub fn run(client: Client, cache: Cache, clock: Clock) -> Self {
         let mut feeds = Self::new(client, cache, clock);
-        for kind in [Kind::Pods, Kind::Nodes, Kind::Pdbs] {
+        for kind in [Kind::Nodes, Kind::Pdbs] {
             feeds.start(Source::all(kind));
+        }
+        if feeds.cache.read().covers_cluster() {
+            feeds.start(Source::all(Kind::Pods));
+        } else {
+            feeds.tasks.spawn(scopes::follow(feeds.client.clone(), feeds.cache.clone(), clock));
         }
         feeds
     }

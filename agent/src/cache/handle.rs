@@ -1,12 +1,15 @@
 //! The handle that readers hold on the cache.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
-use super::State;
 use super::feed::Health;
+use super::wanted::{Hold, Wanted};
+use super::{Partition, State};
 #[cfg(test)]
 use super::{feed::Source, index::Kind};
 
@@ -16,6 +19,7 @@ pub struct Cache {
     state: Arc<RwLock<State>>,
     changed: Arc<watch::Sender<u64>>,
     health: Arc<watch::Sender<Health>>,
+    wanted: Wanted,
 }
 
 impl Cache {
@@ -26,6 +30,7 @@ impl Cache {
             state: Arc::new(RwLock::new(state)),
             changed: Arc::new(watch::Sender::new(0)),
             health: Arc::new(watch::Sender::new(Health::default())),
+            wanted: Wanted::default(),
         }
     }
 
@@ -64,6 +69,31 @@ impl Cache {
     pub async fn synced(&self) {
         // The sender lives as long as this handle.
         let _ = self.health.subscribe().wait_for(Health::is_synced).await;
+    }
+
+    /// Which scopes are to be read, where not every Pod is.
+    #[must_use]
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Has scopes read, and waits until they are. They stay read for as long as the answer lives. At once where every Pod
+    /// is read anyway.
+    ///
+    /// # Errors
+    ///
+    /// One of them that was not read within `patience`.
+    pub async fn hold(&self, scopes: BTreeSet<Partition>, patience: Duration) -> Result<Hold, Partition> {
+        let mut changed = self.subscribe();
+        let hold = self.wanted.hold(scopes);
+        let unread = || hold.scopes().find(|scope| !self.read().covers(scope)).cloned();
+        let all_read = async { while unread().is_some() && changed.changed().await.is_ok() {} };
+        // Asked again after the wait: the last of them may have come together with its end.
+        let _ = tokio::time::timeout(patience, all_read).await;
+        match unread() {
+            None => Ok(hold),
+            Some(scope) => Err(scope),
+        }
     }
 
     /// Notes how a feed is doing.

@@ -36,6 +36,7 @@ use self::entry::{Entry, NONE, Part};
 use self::node::{Nodes, Sums};
 use self::pool::{Groups, Id, Pool, place};
 use self::relist::Relists;
+use super::coverage::Coverage;
 use super::pod::PodView;
 use super::selector::Labels;
 use super::{Node, Owner, Pdb, Pod, Resources, Shape};
@@ -63,6 +64,7 @@ pub struct State {
     revisions: [Option<Box<str>>; 3],
     relists: Relists,
     unreadable: unreadable::Notes,
+    pub(super) coverage: Coverage,
 }
 
 /// A count of Pods and the sum of their effective requests.
@@ -105,8 +107,11 @@ pub struct Counts {
 }
 
 impl State {
-    /// Takes in a new or changed Pod.
+    /// Takes in a new or changed Pod, unless something newer is known of it.
     pub fn apply_pod(&mut self, pod: &PodView<'_>) {
+        if !self.is_news(&pod.uid, pod.revision.as_deref()) {
+            return;
+        }
         let pod = pod.to_pod();
         let id = match self.uids.get(&*pod.uid) {
             Some(id) => {

@@ -6,7 +6,8 @@ use jiff::SignedDuration;
 use rotate_shared::{API_VERSION, CacheInfo, FeedInfo};
 
 use super::state::Api;
-use crate::cache::index::Kind;
+use crate::cache::feed::FeedHealth;
+use crate::cache::{Kind, Partition};
 
 /// A feed that has heard nothing for this long is cut off: the API server sends a bookmark about every minute, and a
 /// silent watch is given up, and tried anew, after two and a half.
@@ -33,15 +34,21 @@ impl Api {
         let state = self.cache.read();
         let counts = state.counts();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let feeds = health.kinds().map(|(kind, feed)| FeedInfo {
+        let whole = |kind| kind != Kind::Pods || state.covers_cluster();
+        let info = |kind: Kind, scope: Option<&Partition>, feed: &FeedHealth| FeedInfo {
             kind: name(kind).to_owned(),
+            scope: scope.map(ToString::to_string),
             synced: feed.synced,
-            revision: state.revision(kind).map(ToOwned::to_owned),
+            // Feeds of scopes are not equally far: there is no one revision of what they have read.
+            revision: state.revision(kind).filter(|_| scope.is_none() && whole(kind)).map(ToOwned::to_owned),
             age_seconds: feed.last_heard.and_then(|heard| u64::try_from(now.duration_since(heard).as_secs()).ok()),
             errors: feed.errors,
             last_error: feed.last_error.as_deref().map(ToOwned::to_owned),
             unreadable: feed.unreadable,
-        });
+        };
+        let parts = health.feeds().filter(|(source, _)| source.partition != Partition::All);
+        let parts = parts.map(|(source, feed)| info(source.kind, Some(&source.partition), feed));
+        let feeds = health.kinds().map(|(kind, feed)| info(kind, None, &feed)).chain(parts);
         CacheInfo {
             api_version: API_VERSION.to_owned(),
             kind: "Cache".to_owned(),

@@ -35,7 +35,9 @@ fn text(api: &Api) -> Result<String, fmt::Error> {
     text.gauge("rotate_build_info", "The version that runs.", &[("version", env!("CARGO_PKG_VERSION"), 1)])?;
     text.plain("rotate_leader", "Whether this agent leads.", u64::from(api.term.borrow().is_some()))?;
 
-    let info = api.cache_info();
+    let mut info = api.cache_info();
+    // Their sum is told; which nodes and namespaces are looked at is nobody's business here.
+    info.feeds.retain(|feed| feed.scope.is_none());
     text.plain("rotate_cache_pods", "Pods in the cache.", info.pods)?;
     text.plain("rotate_cache_nodes", "Nodes in the cache.", info.nodes)?;
     text.plain("rotate_cache_disruption_budgets", "Disruption budgets in the cache.", info.disruption_budgets)?;

@@ -37,6 +37,7 @@ pub(super) async fn show(State(api): State<Api>, NodeName(name): NodeName) -> Re
 }
 
 fn summary(api: &Api, state: &cache::State, node: &Node) -> NodeSummary {
+    let known = state.covers_node(&node.name);
     let movable = state.movable(&node.name);
     // Volumes are not read for a whole fleet: what they pin shows in a plan.
     let (volumes, options) = (Volumes::default(), Options::default());
@@ -49,11 +50,11 @@ fn summary(api: &Api, state: &cache::State, node: &Node) -> NodeSummary {
         ready: node.ready,
         schedulable: !node.unschedulable && !node.deleting,
         provider: provider::detect(node),
-        movable_pods: movable.pods,
-        pods: count(verdicts.len()),
-        movable: movable.requests.to_amounts(),
+        movable_pods: known.then_some(movable.pods),
+        pods: known.then(|| count(verdicts.len())),
+        movable: known.then(|| movable.requests.to_amounts()),
         allocatable: node.allocatable.to_amounts(),
-        blockers: count(verdicts.iter().filter(|(_, verdict)| !verdict.blockers.is_empty()).count()),
+        blockers: known.then(|| count(verdicts.iter().filter(|(_, verdict)| !verdict.blockers.is_empty()).count())),
         rotation: api.views.live(&node.uid).map(|rotation| rotation.id.clone()),
     }
 }

@@ -1,6 +1,8 @@
 //! Plans: what rotating nodes would do, and what stands in the way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -12,10 +14,14 @@ use super::extract::Body;
 use super::problem::Refusal;
 use super::state::Api;
 use super::targets;
-use crate::cache::{Node, feed};
+use crate::cache::wanted::Hold;
+use crate::cache::{Node, Partition, feed};
+use crate::rotation::scopes;
 
 /// Nodes whose volumes are read at once: a plan of a whole fleet must not flood the API server.
 const AT_ONCE: usize = 4;
+/// How long Pods that are read for a plan are waited for: a namespace of ten thousand takes a second or two.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `POST /v1/plans`.
 pub(super) async fn create(
@@ -38,8 +44,19 @@ pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> R
     stream::iter(plans).buffered(AT_ONCE).try_collect().await
 }
 
+/// Has Pods read, where not all of them are.
+async fn look_at(api: &Api, scopes: BTreeSet<Partition>) -> Result<Hold, Refusal> {
+    api.cache.hold(scopes, PATIENCE).await.map_err(|scope| {
+        let why = api.cache.health().error_of(&scope).map(|error| format!(": failed to {error}")).unwrap_or_default();
+        Refusal::new(Code::NotReady, format!("the Pods of {scope} are still being read{why}"))
+    })
+}
+
 async fn one(api: &Api, node: &Node, options: &Options) -> Result<Plan, Refusal> {
+    // Each for as long as the plan is made.
+    let _node = look_at(api, [Partition::node(&node.name)].into()).await?;
     let pods = api.state()?.pods_on(&node.name);
+    let _namespaces = look_at(api, scopes::namespaces(&pods)).await?;
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
     let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, options, api.clock.now());

@@ -18,6 +18,7 @@ use super::observation::Slot;
 use super::observe::observe;
 use super::record::Record;
 use super::recover::{self, Leftovers};
+use super::scopes;
 use super::slots::slots;
 use super::step::step;
 use super::store::{Entry, Records, Store, StoreError};
@@ -152,6 +153,7 @@ impl Engine {
             let shown =
                 records.values().map(|entry| entry.record.view(&entry.request, Progress::default(), Vec::new()));
             self.views.publish(shown);
+            self.cache.wanted().by_rotations(BTreeSet::new());
         }
     }
 
@@ -191,8 +193,19 @@ impl Engine {
             views.push(entry.record.view(&entry.request, progress, waiting));
         }
         self.views.publish(views);
+        self.ask_for_scopes(records);
         self.prune(records);
         self.recover(now);
+    }
+
+    /// Says which Pods the live rotations need to see, where the cache does not read all.
+    fn ask_for_scopes(&self, records: &Records) {
+        let state = self.cache.read();
+        if !state.covers_cluster() {
+            let needed =
+                records.values().map(|entry| scopes::needed(entry, &state, self.memories.get(&entry.record.id)));
+            self.cache.wanted().by_rotations(needed.flatten().collect());
+        }
     }
 
     /// One step of one rotation.
@@ -202,10 +215,21 @@ impl Engine {
         let taken = {
             let state = self.cache.read();
             memory.refresh(record, &state, now);
-            memory.note_missing(entry, &state, now);
-            memory.note_budgets(entry, &state, now);
-            let seen = observe(entry, &state, memory, slot, now);
-            step(record, &entry.request, &seen, now)
+            if scopes::unread(record, &state).is_none() {
+                memory.note_missing(entry, &state, now);
+                memory.note_budgets(entry, &state, now);
+            }
+            let mut seen = observe(entry, &state, memory, slot, now);
+            drop(state);
+            if let Some(unread) = &mut seen.unread {
+                unread.error = self.cache.health().error_of(&unread.scope);
+            }
+            let mut taken = step(record, &entry.request, &seen, now);
+            if !seen.synced || seen.unread.is_some() {
+                // What was last counted stands until it can be counted anew.
+                taken.progress = self.views.get(&record.id).map_or(taken.progress, |shown| shown.progress);
+            }
+            taken
         };
         let saving = format!("{SAVE}/{}", record.id);
         if !self.busy.contains(&saving) {

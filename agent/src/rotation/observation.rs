@@ -1,13 +1,14 @@
 //! What a step decides on: plain values, so that a test can write down any situation by hand.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rotate_shared::Amounts;
 use rotate_shared::plan::Notice;
 
-use crate::cache::Owner;
 use crate::cache::volumes::ClaimKey;
+use crate::cache::{Owner, Partition};
 use crate::surge::constraints::Placement;
 
 /// The cluster as one rotation sees it at one moment.
@@ -15,6 +16,9 @@ use crate::surge::constraints::Placement;
 pub struct Observation {
     /// Whether the cache has seen the whole cluster.
     pub synced: bool,
+    /// Pods that this rotation cannot be judged without and that are not read yet. While there are some, only the node,
+    /// the placeholders and what failed are told.
+    pub unread: Option<Unread>,
     /// Whether it may leave the queue.
     pub slot: Slot,
     /// The candidate.
@@ -43,6 +47,15 @@ pub struct Observation {
     pub passed_over: Vec<PassedOver>,
     /// Calls that failed and are tried again.
     pub failures: Vec<Notice>,
+}
+
+/// Pods that are not read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Which.
+    pub scope: Partition,
+    /// Why the last try to read them failed.
+    pub error: Option<Arc<str>>,
 }
 
 /// Whether a rotation may leave the queue.

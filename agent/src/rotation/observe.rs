@@ -14,9 +14,10 @@ use self::needs::needs;
 pub(super) use self::room::placeholders;
 use self::room::{explain, rooms};
 use super::memory::{Evicting, Memory};
-use super::observation::{Barrier, Budget, Fresh, Leaving, NodeSeen, Observation, Slot, Verdicts};
+use super::observation::{Barrier, Budget, Fresh, Leaving, NodeSeen, Observation, Slot, Unread, Verdicts};
 use super::progress::{self, Known, Whereabouts, whereabouts};
 use super::record::{Move, Record};
+use super::scopes;
 use super::store::Entry;
 use crate::cache::volumes::ClaimKey;
 use crate::cache::{Kind, Node, Pod, State};
@@ -32,11 +33,23 @@ const POLL_AFTER: SignedDuration = SignedDuration::from_secs(60);
 pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot, now: Timestamp) -> Observation {
     let known = Known { entry, state, memory, now };
     let record = &entry.record;
-    let synced = [Kind::Pods, Kind::Nodes, Kind::Pdbs].iter().all(|kind| state.revision(*kind).is_some());
+    let synced = [Kind::Pods, Kind::Nodes, Kind::Pdbs].into_iter().all(|kind| state.has_read(kind));
     if !synced {
         return Observation { slot, ..Observation::default() };
     }
     let node = state.node(&record.node).filter(|node| *node.uid == *record.node_uid);
+    let failures = memory.failures.values().map(|failure| failure.notice.clone()).collect();
+    if let Some(scope) = scopes::unread(record, state) {
+        return Observation {
+            synced,
+            unread: Some(Unread { scope, error: None }),
+            slot,
+            node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
+            room: rooms(&known).into_iter().map(|room| room.seen).collect(),
+            failures,
+            ..Observation::default()
+        };
+    }
     let (leaving, budgets) = leaving(&known);
     let groups = progress::owners(&known);
     let mut rooms = rooms(&known);
@@ -50,6 +63,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
     };
     Observation {
         synced,
+        unread: None,
         slot,
         node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
         foreign_cordon: node
@@ -64,7 +78,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         needs,
         room: rooms.into_iter().map(|room| room.seen).collect(),
         passed_over,
-        failures: memory.failures.values().map(|failure| failure.notice.clone()).collect(),
+        failures,
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Leftovers {
 impl Leftovers {
     /// What the cache shows; `None` while it has not seen the whole cluster.
     pub(super) fn in_cache(state: &State) -> Option<Self> {
-        if [Kind::Pods, Kind::Nodes].iter().any(|kind| state.revision(*kind).is_none()) {
+        if [Kind::Pods, Kind::Nodes].into_iter().any(|kind| !state.has_read(kind)) {
             return None;
         }
         let placeholders = state.pods_in(names::ROOM_NAMESPACE).into_iter().filter_map(|pod| {

@@ -12,6 +12,7 @@
 
 mod drain;
 mod room;
+mod unread;
 mod verdicts;
 
 use jiff::{SignedDuration, Timestamp};
@@ -65,6 +66,9 @@ pub fn step(record: &Record, request: &Request, seen: &Observation, now: Timesta
 
 fn progress(record: &Record, seen: &Observation) -> Progress {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    if !seen.synced || seen.unread.is_some() {
+        return Progress { to_move: count(record.moves().len()), ..Progress::default() };
+    }
     let here = seen.leaving.iter().filter(|leaving| !leaving.terminating).count();
     Progress {
         to_move: count(record.moves().len()),
@@ -89,6 +93,9 @@ impl Turn<'_> {
     fn run(&mut self) {
         if !self.seen.synced {
             return self.wait(Code::NotReady, "the agent's cache", "the agent is still reading the cluster");
+        }
+        if let Some(unread) = &self.seen.unread {
+            return self.unread(unread);
         }
         if self.record.ending.is_some() {
             return self.wind_down();
@@ -363,6 +370,9 @@ impl Turn<'_> {
     }
 
     fn finish(&mut self, phase: Phase) {
+        if self.seen.unread.is_some() {
+            return self.record.enter(phase, self.now);
+        }
         let here = |uid: &str| self.seen.leaving.iter().any(|pod| pod.uid == uid && !pod.terminating);
         let touched = phase != Phase::RolledBack && phase != Phase::Cancelled;
         let moves = self.record.moves().iter().filter(|moved| touched && !here(&moved.uid));

@@ -195,6 +195,9 @@ impl<'a> Cluster<'a> {
 impl Question<'_> {
     /// Whether the Pod would be placed on the node.
     pub(crate) fn fits(&self, node: &Node) -> Result<(), Misfit> {
+        if !self.cluster.state.covers_node(&node.name) {
+            return misfit("the Pods of the node are not read".to_owned());
+        }
         takes_pods(node)?;
         tolerated(self.pod, node)?;
         selected(self.pod, node)?;

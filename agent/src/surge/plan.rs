@@ -34,6 +34,9 @@ pub fn plan(state: &State, node: &str, volumes: &Volumes, options: &Options, now
         warnings.push(needs_new_node(&node.name, &preview, options));
     }
     warnings.extend(provider::notices(node, provider, options));
+    if !state.covers_cluster() && !moves.classes.is_empty() {
+        warnings.push(not_looked_at(&node.name));
+    }
 
     Some(Plan {
         api_version: API_VERSION.to_owned(),
@@ -43,7 +46,7 @@ pub fn plan(state: &State, node: &str, volumes: &Volumes, options: &Options, now
         totals: totals(&moves),
         classes: classes(&moves, &preview),
         placeholders: reserved(&moves).map(placeholder).collect(),
-        estimate: estimate(&moves, &preview, provider, options),
+        estimate: estimate(state, &moves, &preview, provider, options),
         pods: moves.pods.iter().map(planned_pod).collect(),
         blockers,
         warnings,
@@ -115,7 +118,20 @@ fn needs_new_node(node: &str, preview: &Preview, options: &Options) -> Notice {
     }
 }
 
-fn estimate(moves: &Moves, preview: &Preview, provider: Provider, options: &Options) -> Estimate {
+/// What a plan cannot tell where only the candidate's Pods and their namespaces are read.
+fn not_looked_at(node: &str) -> Notice {
+    Notice {
+        code: Code::NotLookedAt,
+        object: format!("Node {node}"),
+        message:
+            "only this node's Pods and their namespaces were read: whether other nodes have room, and whether Pods of \
+                  other namespaces keep these off a zone by their anti-affinity, was not looked at"
+                .to_owned(),
+        remedy: "nothing is evicted before its room is held; --pod-cache=cluster looks at every Pod".to_owned(),
+    }
+}
+
+fn estimate(state: &State, moves: &Moves, preview: &Preview, provider: Provider, options: &Options) -> Estimate {
     let turns: Vec<_> = moves
         .pods
         .iter()
@@ -125,6 +141,8 @@ fn estimate(moves: &Moves, preview: &Preview, provider: Provider, options: &Opti
     let drain_seconds = GROUP_SECONDS * u64::try_from(order::groups(&turns).len()).unwrap_or(u64::MAX);
     let surge_seconds = match (moves.classes.is_empty(), preview.unplaced) {
         (true, _) => 0,
+        // Where it was not looked for room, the longer way is taken.
+        _ if !state.covers_cluster() => NODE_START_SECONDS,
         (false, 0) => HOLD_SECONDS,
         // Somebody has to add the node by hand: only the limit is known.
         (false, _) if !provider::makes_nodes(provider) => options.surge_timeout_seconds,

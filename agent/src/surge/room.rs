@@ -33,6 +33,9 @@ pub(super) struct Preview {
 
 /// Previews the room for the Pods that leave `candidate`.
 pub(super) fn preview(state: &State, candidate: &Node, moves: &Moves) -> Preview {
+    if !state.covers_cluster() {
+        return not_looked_for(moves);
+    }
     let mut preview = Preview::default();
     let mut placed: Vec<Pod> = Vec::new();
     let mut gone = BTreeSet::new();
@@ -69,6 +72,15 @@ pub(super) fn preview(state: &State, candidate: &Node, moves: &Moves) -> Preview
     }
     preview.new_nodes = u32::try_from(offered.filled.len()).unwrap_or(u32::MAX);
     preview
+}
+
+/// The preview where the Pods of other nodes are not read: any of them may have room, or none.
+fn not_looked_for(moves: &Moves) -> Preview {
+    let somewhere = |class: &RoomClass| {
+        let pods = moves.pods.iter().filter(|judged| judged.class.as_deref() == Some(&class.id)).count();
+        vec![Room { node: None, new_node: None, count: u32::try_from(pods).unwrap_or(u32::MAX) }]
+    };
+    Preview { rooms: moves.classes.iter().map(somewhere).collect(), ..Preview::default() }
 }
 
 /// Whether a placeholder with this placement may be on the node as far as the node's labels go.

@@ -1,6 +1,8 @@
 //! The invariants, read off what happened.
 
+use rotate_agent::PodCache;
 use rotate_shared::names;
+use rotate_sim::RequestEntry;
 use serde_json::Value;
 
 use crate::world::World;
@@ -8,6 +10,15 @@ use crate::world::World;
 /// Invariant 1: at each eviction, room is held for the Pod and for every Pod evicted and not yet landed.
 pub(crate) fn every_eviction_was_covered(world: &World) {
     assert_eq!(world.guard.violations(), Vec::<String>::new());
+    if crate::POD_CACHE == PodCache::Scoped {
+        assert_eq!(lists_of_every_pod(world), 0, "no list and no watch of every Pod");
+    }
+}
+
+/// How often Pods of all nodes and namespaces were listed or watched.
+fn lists_of_every_pod(world: &World) -> usize {
+    let all = |request: &&RequestEntry| request.path == "/api/v1/pods" && !request.query.contains("fieldSelector");
+    world.sim.requests().iter().filter(all).count()
 }
 
 /// Invariant 3: nothing of ours is left.

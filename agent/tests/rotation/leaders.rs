@@ -42,7 +42,7 @@ async fn rotate(world: &World, node: &str, batch: Option<&str>, options: Options
 async fn of_two_agents_one_acts_and_the_other_goes_on_when_it_dies() {
     let mut world = shop(&["a"]).await;
     world.sim.create(objects::disruption_budget("app", "shop", "app-0", "maxUnavailable", json!(1)));
-    let second = Agent::start(Config::default(), world.watched_client(), world.clock());
+    let second = Agent::start(World::config(), world.watched_client(), world.clock());
     world.pass(1_000).await;
     let id = world.rotate("a", options()).await;
     world.until(&id, |rotation| rotation.progress.evicted == 1).await;
@@ -102,7 +102,7 @@ async fn a_failed_node_ends_its_batch_before_the_next_one_is_touched() {
 async fn old_records_are_forgotten_and_live_ones_never() {
     let mut world = shop(&["a"]).await;
     world.kill_agent();
-    world.start_agent_with(Config { history_limit: 2, ..Config::default() });
+    world.start_agent_with(Config { history_limit: 2, ..World::config() });
     world.pass(30_000).await;
     let mut ids = Vec::new();
     for _ in 0..4 {

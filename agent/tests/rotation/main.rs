@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+use rotate_agent::PodCache;
+
 mod check;
 mod guard;
 mod world;
@@ -13,3 +15,6 @@ mod leaders;
 mod pressure;
 mod restart;
 mod surge;
+
+/// What every agent in here reads; `tests/rotation_scoped` runs the same tests with the other.
+const POD_CACHE: PodCache = PodCache::Cluster;

@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) guard: Guard,
     clock: Clock,
-    agent: Option<Agent>,
+    pub(crate) agent: Option<Agent>,
 }
 
 /// The epoch of every test: a run is the same each time.
@@ -58,11 +58,16 @@ impl World {
     }
 
     pub(crate) fn start_agent(&mut self) {
-        self.start_agent_with(Config::default());
+        self.start_agent_with(Self::config());
     }
 
     pub(crate) fn start_agent_with(&mut self, config: Config) {
         self.agent = Some(Agent::start(config, self.watched_client(), self.clock));
+    }
+
+    /// How agents are set up.
+    pub(crate) fn config() -> Config {
+        Config { pod_cache: crate::POD_CACHE, ..Config::default() }
     }
 
     /// A client whose evictions the guard looks at.

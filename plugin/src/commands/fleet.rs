@@ -16,6 +16,12 @@ pub(super) async fn run(session: &Session, args: &FleetArgs) -> Ended {
         session.console.note("No nodes found");
         return Ok(exit::DONE);
     }
+    if list.items.iter().any(|node| node.pods.is_none()) {
+        session.console.note(
+            "Figures marked ? are not known: the agent reads only the Pods that it works on. \
+                              --pod-cache=cluster reads all of them.",
+        );
+    }
     let now = session.clock.now();
     session.console.data(&match printing.format {
         Format::Json => format::json(&list),

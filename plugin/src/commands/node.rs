@@ -10,7 +10,6 @@ use crate::args;
 use crate::args::Printing;
 use crate::cli::NodeArgs;
 use crate::connect::embedded::{Embedded, Role};
-use crate::connect::snapshot;
 use crate::failure::Failure;
 use crate::output::plan as text;
 use crate::output::{Console, Format, rotation};
@@ -32,9 +31,11 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
             "--embedded with --wait=false would end the agent at once: nothing would happen".to_owned(),
         ));
     }
+    let request =
+        PlanRequest { nodes: args.target.names(), selector: args.target.selector(), options: args.options.clone() };
     // What is refused leaves nothing behind, the agent's own namespaces included.
     if session.agent.embedded && session.agent.agent_url.is_none() && Embedded::must_create(session).await? {
-        let plans = snapshot::plan_cluster(session, &args.target, &args.options).await?;
+        let plans = Embedded::plan(session, &request).await?;
         if plans.is_empty() {
             session.console.note("No nodes found");
             return Ok(exit::DONE);
@@ -47,8 +48,6 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     {
         return wait(session, &connected, rotations, &args).await;
     }
-    let request =
-        PlanRequest { nodes: args.target.names(), selector: args.target.selector(), options: args.options.clone() };
     let plans = connected.agent.plan(&request).await?;
     if plans.is_empty() {
         session.console.note("No nodes found");

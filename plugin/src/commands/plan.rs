@@ -8,6 +8,7 @@ use super::session::Session;
 use crate::args;
 use crate::args::{Printing, Source, Target};
 use crate::cli::PlanArgs;
+use crate::connect::embedded::Embedded;
 use crate::connect::snapshot;
 use crate::connect::token::Account;
 use crate::failure::Failure;
@@ -21,20 +22,21 @@ pub(super) async fn run(session: &Session, args: PlanArgs) -> Ended {
 pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
     let plans = match &args.source {
         Source::File(path) => snapshot::plan_file(path, &args.target, &args.options, session.clock.now())?,
-        Source::Cluster => match session.remote_agent(Account::Viewer).await? {
-            Some(agent) => {
-                let request = PlanRequest {
-                    nodes: args.target.names(),
-                    selector: args.target.selector(),
-                    options: args.options.clone(),
-                };
-                agent.plan(&request).await?
+        Source::Cluster => {
+            let request = PlanRequest {
+                nodes: args.target.names(),
+                selector: args.target.selector(),
+                options: args.options.clone(),
+            };
+            match session.remote_agent(Account::Viewer).await? {
+                Some(agent) => agent.plan(&request).await?,
+                None if session.agent.embedded => Embedded::plan(session, &request).await?,
+                None => {
+                    session.console.note("No agent was asked: reading the cluster with your kubeconfig.");
+                    snapshot::plan_cluster(session, &args.target, &args.options).await?
+                }
             }
-            None => {
-                session.console.note("No agent was asked: reading the cluster with your kubeconfig.");
-                snapshot::plan_cluster(session, &args.target, &args.options).await?
-            }
-        },
+        }
     };
     if plans.is_empty() {
         session.console.note("No nodes found");

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use rotate_agent::PodCache;
 use rotate_agent::clock::Clock;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
@@ -47,6 +48,11 @@ impl Session {
     ///
     /// It does not answer, or is of a version that does not fit.
     pub(crate) async fn remote_agent(&self, account: Account) -> Result<Option<Agent>, Failure> {
+        if self.agent.pod_cache.is_some() && !self.agent.embedded {
+            return Err(Failure::Usage(
+                "--pod-cache says how an agent inside this command reads: it goes with --embedded".to_owned(),
+            ));
+        }
         let Some(url) = &self.agent.agent_url else { return Ok(None) };
         if self.agent.embedded {
             return Err(Failure::Usage(
@@ -98,6 +104,11 @@ impl Session {
         )))
     }
 
+    /// Which Pods an agent in this process reads: a laptop must not stream all of a large cluster unasked.
+    pub(crate) fn pod_cache(&self) -> PodCache {
+        self.agent.pod_cache.unwrap_or(PodCache::Scoped)
+    }
+
     /// The agent in this process, once it was started.
     pub(crate) fn embedded(&self) -> Option<&Embedded> {
         self.embedded.get()
@@ -124,6 +135,9 @@ impl Session {
             ("--as", connection.impersonate.clone()),
         ];
         let mut flags = if self.agent.embedded { " --embedded".to_owned() } else { String::new() };
+        if self.agent.pod_cache == Some(PodCache::Cluster) {
+            flags.push_str(" --pod-cache=cluster");
+        }
         for (flag, value) in given {
             if let Some(value) = value {
                 flags.push_str(&format!(" {flag} {}", quoted(&value)));

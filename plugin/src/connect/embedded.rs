@@ -5,7 +5,8 @@ use std::time::Duration;
 use kube::Client;
 use rotate_agent::bootstrap::{self, BootstrapError, Object};
 use rotate_agent::{Agent as Engine, AgentError, Config};
-use rotate_shared::{CancelRequest, Phase, Rotation};
+use rotate_shared::plan::PlanRequest;
+use rotate_shared::{CancelRequest, Phase, Plan, Rotation};
 
 use super::in_process::InProcess;
 use super::token::Account;
@@ -77,7 +78,8 @@ impl Embedded {
             Role::End => missing.is_empty(),
             Role::Wish | Role::Look => false,
         };
-        let engine = Engine::start(Config { acts, ..Config::default() }, client, session.clock);
+        let config = Config { acts, pod_cache: session.pod_cache(), ..Config::default() };
+        let engine = Engine::start(config, client, session.clock);
         if acts {
             match leads(&engine).await {
                 Err(Failure::Blocked(_)) if role == Role::End => {}
@@ -85,8 +87,31 @@ impl Embedded {
             }
         }
         let agent = Agent::new(InProcess::new(engine.router()), session.clock);
-        ready(session, &engine, &agent).await?;
+        if let Err(failure) = ready(session, &engine, &agent).await {
+            // The next command need not wait for the Lease.
+            engine.shutdown().await;
+            return Err(failure);
+        }
         Ok(Self { agent, engine })
+    }
+
+    /// Plans with an agent that only looks and is gone again. None where the selector matches no node.
+    ///
+    /// # Errors
+    ///
+    /// The cluster cannot be reached or refuses, or there is no such node.
+    pub(crate) async fn plan(session: &Session, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
+        let embedded = Self::start(session, Role::Look).await?;
+        let plans = async {
+            let agent = &embedded.agent;
+            match &request.selector {
+                Some(selector) if agent.nodes(Some(selector)).await?.items.is_empty() => Ok(Vec::new()),
+                _ => agent.plan(request).await,
+            }
+        };
+        let plans = plans.await;
+        embedded.end().await;
+        plans
     }
 
     /// Whether it would have to create something in the cluster first.

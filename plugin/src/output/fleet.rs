@@ -18,10 +18,10 @@ pub(crate) fn table(nodes: &[NodeSummary], now: Timestamp, wide: bool, headers: 
             node.name.clone(),
             status(node),
             age::since(node.created_at, now),
-            node.pods.to_string(),
-            node.movable_pods.to_string(),
-            plan::amounts(&node.movable),
-            node.blockers.to_string(),
+            count(node.pods),
+            count(node.movable_pods),
+            node.movable.as_ref().map_or_else(|| UNKNOWN.to_owned(), plan::amounts),
+            count(node.blockers),
             rotation::provider(node.provider).to_owned(),
             node.rotation.clone().unwrap_or_else(|| "-".to_owned()),
         ];
@@ -31,6 +31,13 @@ pub(crate) fn table(nodes: &[NodeSummary], now: Timestamp, wide: bool, headers: 
         table.row(row);
     }
     table.render(headers, "")
+}
+
+/// What stands for a figure that the agent does not have; `-` is for what there is none of.
+const UNKNOWN: &str = "?";
+
+fn count(count: Option<u32>) -> String {
+    count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string())
 }
 
 /// As kubectl get nodes.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rotate_shared::plan::{Class, Disposition, Notice, PlannedPod, PodReason, Provider};
-use rotate_shared::{Amounts, Plan};
+use rotate_shared::{Amounts, Code, Plan};
 
 use super::console;
 use super::table::Table;
@@ -43,6 +43,8 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             if new_nodes(plan) && plan.provider == Provider::Unmanaged {
                 // How long that takes, only its owner knows.
                 text.push_str("; a new node has to join first");
+            } else if not_looked(plan) {
+                text.push_str("; where that room is was not looked at");
             } else if seconds > 0 {
                 text.push_str(&format!("; about {}", age::seconds(i64::try_from(seconds).unwrap_or(i64::MAX))));
             }
@@ -78,7 +80,12 @@ pub(crate) fn table(plans: &[Plan], headers: bool) -> String {
             stay.to_string(),
             plan.blockers.len().to_string(),
             amounts(&plan.totals.reserved),
-            if new_nodes(plan) { "yes" } else { "no" }.to_owned(),
+            match () {
+                () if not_looked(plan) => "?",
+                () if new_nodes(plan) => "yes",
+                () => "no",
+            }
+            .to_owned(),
         ]);
     }
     table.render(headers, "")
@@ -108,6 +115,11 @@ fn count(plan: &Plan, disposition: Disposition) -> usize {
 
 fn new_nodes(plan: &Plan) -> bool {
     plan.classes.iter().flat_map(|class| &class.room).any(|room| room.new_node.is_some())
+}
+
+/// Whether the agent does not read the nodes that might have the room.
+fn not_looked(plan: &Plan) -> bool {
+    plan.warnings.iter().any(|warning| warning.code == Code::NotLookedAt)
 }
 
 /// Pods by what happens to them; those that stay only counted unless `wide`, for they are nobody's worry.
@@ -209,7 +221,7 @@ fn origins(class: &Class) -> Vec<String> {
             (Some(node), _) => format!("{} on node/{node}", room.count),
             (None, Some(kind)) if kind.is_empty() => format!("{} on a new node", room.count),
             (None, Some(kind)) => format!("{} on a new node ({kind})", room.count),
-            (None, None) => format!("{} nowhere", room.count),
+            (None, None) => format!("{} where there is room: the scheduler will find out", room.count),
         })
         .collect()
 }

@@ -216,6 +216,11 @@ fn contradictions_on_the_command_line_are_usage_errors() {
         "error: --agent-url and --embedded together are not clear: give one of them",
     );
     refused(
+        &["status", "--pod-cache=scoped", "--agent-url", "http://127.0.0.1:1"],
+        2,
+        "error: --pod-cache says how an agent inside this command reads: it goes with --embedded",
+    );
+    refused(
         &["fleet", "-o", "x"],
         2,
         "error: unable to match a printer suitable for the output format \"x\", allowed formats are: json,name,wide,yaml",

@@ -1,6 +1,6 @@
 //! The agent inside the command.
 
-use rotate_sim::{Access, Identity, NodeSpec, Rule, Sim, objects};
+use rotate_sim::{Access, Identity, NodeSpec, RequestEntry, Rule, Sim, objects};
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -13,6 +13,58 @@ fn a_node_is_rotated_without_an_agent_in_the_cluster() {
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", run.stderr);
     assert!(run.stderr.contains("  PriorityClass rotate-placeholder"), "{}", run.stderr);
     assert!(cluster.is_cordoned("w1"));
+}
+
+/// How often every Pod was listed or watched.
+fn reads_of_every_pod(cluster: &Cluster) -> usize {
+    let all = |request: &&RequestEntry| request.path == "/api/v1/pods" && !request.query.contains("fieldSelector");
+    cluster.sim.requests().iter().filter(all).count()
+}
+
+#[test]
+fn only_the_pods_that_it_is_about_are_read_unless_asked_for_all() {
+    let cluster = Cluster::with_room(true);
+    let run = cluster.embedded(&["node", "w1", "--yes"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("where that room is was not looked at"), "{}", run.stderr);
+    assert!(run.stderr.contains("whether other nodes have room"), "{}", run.stderr);
+    assert_eq!(reads_of_every_pod(&cluster), 0);
+
+    let cluster = Cluster::with_room(true);
+    let run = cluster.embedded(&["node", "w1", "--yes", "--pod-cache=cluster"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", run.stderr);
+    assert!(!run.stderr.contains("not looked at"), "{}", run.stderr);
+    assert!(reads_of_every_pod(&cluster) > 0);
+}
+
+#[test]
+fn figures_of_pods_that_were_not_read_are_shown_as_unknown_and_never_as_none() {
+    let cluster = Cluster::with_room(true);
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let run = cluster.embedded(&["fleet", "--no-headers"]);
+    let first = columns(run.stdout.lines().next().expect("a node"));
+    assert_eq!(first[3..7], ["?", "?", "?", "?"], "{}", run.stdout);
+    assert!(run.stderr.contains("--pod-cache=cluster reads all of them"), "{}", run.stderr);
+    let json = cluster.embedded(&["fleet", "-o", "json"]).stdout;
+    assert!(!json.contains("movable") && json.contains("allocatable"), "{json}");
+    let run = cluster.embedded(&["fleet", "--no-headers", "--pod-cache=cluster"]);
+    let first = columns(run.stdout.lines().next().expect("a node"));
+    assert_eq!(first[3..5], ["3", "3"], "{}", run.stdout);
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_plan_says_what_was_not_looked_at() {
+    let cluster = Cluster::with_room(true);
+    let run = cluster.embedded(&["plan", "node", "w1"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("NotLookedAt: Node w1"), "{}", run.stdout);
+    assert!(run.stdout.contains("3 where there is room: the scheduler will find out"), "{}", run.stdout);
+    assert_eq!(reads_of_every_pod(&cluster), 0);
+    let run = cluster.embedded(&["plan", "node", "w1", "--pod-cache=cluster"]);
+    assert!(run.stdout.contains("3 on node/w2"), "{}", run.stdout);
+    let run = cluster.embedded(&["plan", "node", "-l", "pool=none"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), "No nodes found\n"));
 }
 
 #[test]
@@ -56,7 +108,7 @@ fn a_person_without_permission_is_told_so() {
 }
 
 #[test]
-fn who_may_not_read_every_pod_is_told_so_and_not_kept_waiting() {
+fn who_may_not_read_pods_is_told_so_and_not_kept_waiting() {
     let cluster = Cluster::with_room(true);
     let someone = Identity { user: "someone".to_owned(), ..Identity::default() };
     cluster.sim.set_access(Access {
@@ -68,21 +120,24 @@ fn who_may_not_read_every_pod_is_told_so_and_not_kept_waiting() {
         )],
         token_required: true,
     });
-    let refused = |told: &str| {
-        let run = cluster.embedded(&["node", "w1", "--yes", "--token", "secret"]);
+    let refused = |cache: &str, told: &str| {
+        let run = cluster.embedded(&["node", "w1", "--yes", "--token", "secret", "--pod-cache", cache]);
         assert_eq!(run.code, Some(7), "{}", run.stderr);
         let last = run.stderr.lines().last().expect("it says why");
-        assert!(last.starts_with(&format!("Error from server (Forbidden): {told}")), "{}", run.stderr);
+        assert!(last.starts_with(&format!("Error from server (Forbidden): failed to read {told}?")), "{}", run.stderr);
         assert!(!cluster.is_cordoned("w1"));
     };
-    refused("pods is forbidden");
+    let (room, all) = ("/api/v1/namespaces/kubectl-rotate-room/pods", "/api/v1/pods");
+    refused("scoped", room);
+    refused("cluster", all);
     assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_none());
     // Where the agent has all it needs, it is the agent that finds out.
     for name in ["kubectl-rotate", "kubectl-rotate-room"] {
         cluster.sim.create(objects::namespace(name, &json!({})));
     }
     cluster.sim.create(objects::priority_class("rotate-placeholder", -10, false));
-    refused("failed to read /api/v1/pods");
+    refused("scoped", room);
+    refused("cluster", all);
 }
 
 #[test]

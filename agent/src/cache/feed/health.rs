@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::Source;
-use crate::cache::index::Kind;
+use crate::cache::index::{Kind, Partition};
 
 /// How one feed is doing, or all those of a kind together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,14 @@ impl Health {
     /// The feeds that run.
     pub fn feeds(&self) -> impl Iterator<Item = (&Source, &FeedHealth)> {
         self.feeds.iter().map(|(_, source, feed)| (source, feed))
+    }
+
+    /// Why the last try to read a part of the Pods failed, as long as it was not read.
+    #[must_use]
+    pub fn error_of(&self, part: &Partition) -> Option<Arc<str>> {
+        let reads = |source: &Source| source.kind == Kind::Pods && source.partition == *part;
+        let feed = self.feeds().find(|(source, feed)| reads(source) && !feed.synced);
+        feed.and_then(|(_, feed)| feed.last_error.clone())
     }
 
     /// The feeds of a kind taken together: synced and connected as all of them are; no feed at all is not synced.
@@ -120,7 +128,6 @@ impl FeedHealth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::index::Partition;
 
     fn begun(health: &mut Health, sources: &[Source]) -> Vec<FeedId> {
         sources.iter().map(|source| health.begin(source)).collect()

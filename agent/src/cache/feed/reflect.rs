@@ -10,7 +10,7 @@ use super::backoff::{Backoff, between};
 use super::health::FeedId;
 use super::resource::Resource;
 use super::{Event, Feed, FeedError, FeedHealth, Source};
-use crate::cache::index::Relist;
+use crate::cache::index::{Kind, Relist};
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 
@@ -113,7 +113,12 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
                 let revision = page.revision;
                 let gone = self.cache.write(|state| {
                     state.set_revision(R::KIND, &revision);
-                    state.end_relist(relist)
+                    state.mark_younger(&relist, &revision);
+                    let gone = state.end_relist(relist);
+                    if R::KIND == Kind::Pods {
+                        state.cover(self.source.partition.clone());
+                    }
+                    gone
                 });
                 tracing::debug!(kind = R::NAME, revision = &*revision, gone, "list complete");
                 self.since = Some(revision);

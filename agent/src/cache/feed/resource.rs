@@ -39,6 +39,7 @@ impl Resource for Pod {
 
     fn remove(state: &mut State, object: &Identity) {
         state.remove_pod(&object.uid);
+        state.note_gone(&object.uid, object.revision.as_deref());
     }
 }
 

@@ -112,10 +112,10 @@ impl State {
     }
 
     /// Whether a node hosts anything but DaemonSet, mirror, finished Pods and placeholders (the absorb guard): O(1).
-    /// A pinned Pod is real.
+    /// A pinned Pod is real, and so is what may be on a node whose Pods are not read.
     #[must_use]
     pub fn hosts_real_pods(&self, node: &str) -> bool {
-        self.nodes.find(node).is_some_and(|slot| slot.sums.real > 0)
+        self.nodes.find(node).is_some_and(|slot| slot.sums.real > 0) || !self.covers_node(node)
     }
 
     /// How much is kept.

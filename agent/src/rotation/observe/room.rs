@@ -92,6 +92,10 @@ fn room_state(pod: &Pod, candidate: &str, state: &State) -> RoomState {
     match (pod.phase, node) {
         (_, Some(node)) if node.deleting => lost(format!("node {name} is being deleted")),
         (_, Some(node)) if node.unschedulable => lost(format!("node {name} is cordoned")),
+        // It is there; whether its Pod would run in its place shows once the node's Pods are read.
+        (PodPhase::Running, Some(node)) if node.ready && !state.covers_node(name) => {
+            RoomState::Coming { message: Some(format!("the Pods of node {name} are being read")) }
+        }
         (PodPhase::Running, Some(node)) if node.ready => RoomState::Held { node: name.to_string(), misfit: None },
         // A node that is still joining: the kubelet starts the Pod once it is Ready.
         (PodPhase::Pending, _) => RoomState::Coming { message: Some(format!("node {name} has not started it yet")) },
