@@ -7,13 +7,16 @@
 //!   bare, pinned, other scheduler, data on the node's disk, marked as not to be disrupted
 //! ```
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use rotate_shared::plan::{Disposition, Notice, PodReason};
 use rotate_shared::{Code, Options};
 
 use super::pin;
 use crate::cache::selector::{Taint, TaintEffect};
-use crate::cache::{Node, Pod, State, Volumes};
+use crate::cache::{Node, Owner, Pod, PodPhase, Shape, State, Volumes};
 
 /// The taint that the control plane puts on a cordoned node.
 const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
@@ -151,18 +154,48 @@ fn judge(pod: &Pod, context: &Context<'_>, pin: Option<String>) -> Verdict {
     Verdict { disposition, reserved, reason, blockers, warnings }
 }
 
+/// A Pod, kept or just decoded, as far as its node's sums depend on it. `S` and `T` are texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a, S, T> {
+    pub(crate) phase: PodPhase,
+    pub(crate) owner: Option<&'a Owner<S>>,
+    pub(crate) shape: &'a Shape<T>,
+    pub(crate) placeholder: bool,
+}
+
+impl<S: Deref<Target = str>, T: Deref<Target = str>> Subject<'_, S, T> {
+    /// As [`counts`].
+    pub(crate) fn counts(&self, node: Option<&Node>) -> bool {
+        self.is_real()
+            && self.owner.is_some_and(recreates)
+            && !node.is_some_and(|node| pin::is_pinned(self.shape, node))
+    }
+
+    /// As [`is_real`].
+    pub(crate) fn is_real(&self) -> bool {
+        !self.phase.is_finished()
+            && !self.shape.mirror
+            && !self.owner.is_some_and(Owner::is_daemon_set)
+            && !self.placeholder
+    }
+}
+
 /// Whether a Pod counts towards its node's movable sum, judged without options and volumes: everything that a
 /// controller would create anew elsewhere. `node` is the node it is bound to, if known. Allocates nothing.
 #[must_use]
 pub fn counts(pod: &Pod, node: Option<&Node>) -> bool {
-    is_real(pod) && has_recreating_owner(pod) && !node.is_some_and(|node| pin::is_pinned(pod, node))
+    subject(pod).counts(node)
 }
 
 /// Whether a Pod is a real one for the absorb guard: neither DaemonSet-owned, mirror, finished nor placeholder.
 /// Allocates nothing.
 #[must_use]
 pub fn is_real(pod: &Pod) -> bool {
-    !pod.phase.is_finished() && !pod.shape.mirror && !is_daemon(pod) && !pod.is_placeholder()
+    subject(pod).is_real()
+}
+
+fn subject(pod: &Pod) -> Subject<'_, Arc<str>, Box<str>> {
+    Subject { phase: pod.phase, owner: pod.owner.as_ref(), shape: &pod.shape, placeholder: pod.is_placeholder() }
 }
 
 /// Verdicts on all Pods of the candidate, by namespace and name.
@@ -190,18 +223,22 @@ pub(crate) fn cordon_taint() -> Taint {
 }
 
 fn is_daemon(pod: &Pod) -> bool {
-    pod.owner.as_ref().is_some_and(crate::cache::Owner::is_daemon_set)
+    pod.owner.as_ref().is_some_and(Owner::is_daemon_set)
 }
 
 /// Whether something would create the Pod anew. A Node as owner is how the kubelet marks static Pods; without the
 /// mirror annotation it is only a claim.
 fn has_recreating_owner(pod: &Pod) -> bool {
-    pod.owner.as_ref().is_some_and(|owner| !(&*owner.kind == "Node" && &*owner.api_version == "v1"))
+    pod.owner.as_ref().is_some_and(recreates)
+}
+
+fn recreates<S: Deref<Target = str>>(owner: &Owner<S>) -> bool {
+    !(&*owner.kind == "Node" && &*owner.api_version == "v1")
 }
 
 /// Why a Pod can be on the candidate only.
 fn pinned_by(pod: &Pod, context: &Context<'_>) -> Option<String> {
-    if pin::is_pinned(pod, context.node) {
+    if pin::is_pinned(&pod.shape, context.node) {
         return Some("can run only on this node: its node selector or required affinity names it".to_owned());
     }
     let (claim, volume) = pin::pinning_claim(pod, context.node, context.volumes)?;

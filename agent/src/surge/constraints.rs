@@ -22,10 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use super::classify;
 use super::terms;
+use crate::cache::index::AntiAffine;
 use crate::cache::selector::{Expression, Labels, NodeTerm, Operator, Selector, Toleration};
 use crate::cache::shape::{HostPort, PodTerm};
 use crate::cache::volumes::Claim;
-use crate::cache::{Node, Pod, Shape, State, Volumes};
+use crate::cache::{Node, Pod, State, Volumes};
 
 /// Labels that differ between the revisions of one workload.
 const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
@@ -224,20 +225,20 @@ fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
     let may_mean =
         |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != terms::Selected::No;
     let mut shapes = BTreeMap::<_, Vec<_>>::new();
-    for (namespace, shape, _) in state.anti_affine() {
-        if shape.anti_affinity.iter().any(|term| may_mean(term, &namespace)) {
+    for AntiAffine { namespace, shape, terms, .. } in state.anti_affine() {
+        let may_mean = |term| terms::selects(term, namespace, &pod.namespace, &pod.labels) != terms::Selected::No;
+        if terms.iter().any(may_mean) {
             shapes.entry(namespace).or_default().push(shape);
         }
     }
     let mut found = BTreeMap::<_, Vec<Pod>>::new();
     for (namespace, shapes) in shapes {
-        let repels = |_: &Labels, other: &Arc<Shape>| shapes.iter().any(|shape| Arc::ptr_eq(shape, other));
-        for other in state.pods_where(&namespace, repels) {
+        for other in state.pods_shaped(namespace, &shapes) {
             if !other.holds_room() || other.uid == pod.uid {
                 continue;
             }
             let shape = Arc::clone(&other.shape);
-            for term in shape.anti_affinity.iter().filter(|term| may_mean(term, &namespace)) {
+            for term in shape.anti_affinity.iter().filter(|term| may_mean(term, namespace)) {
                 let own = pod.shape.anti_affinity.iter().filter(|own| own.topology_key == term.topology_key);
                 let mutual = own.into_iter().any(|own| {
                     terms::selects(own, &pod.namespace, &other.namespace, &other.labels) == terms::Selected::Yes

@@ -4,12 +4,12 @@
 //! on what is not known (labels of namespaces) it is the careful one: the Pod does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::terms::{self, Selected};
+use crate::cache::index::AntiAffine;
 use crate::cache::selector::{Labels, TaintEffect};
 use crate::cache::shape::{HostPort, PodTerm, Spread};
-use crate::cache::{Node, Pod, Resources, Shape, State};
+use crate::cache::{Node, Pod, Resources, State};
 
 /// Why a Pod does not fit on a node, in words that name the resource or the rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,15 +150,15 @@ impl<'a> Cluster<'a> {
     fn anti_affine_towards(&self, pod: &Pod) -> Vec<(Pod, Box<str>)> {
         let means = |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != Selected::No;
         let mut repelling = BTreeMap::<_, Vec<_>>::new();
-        for (own, shape, _) in self.state.anti_affine() {
-            if shape.anti_affinity.iter().any(|term| means(term, &own)) {
+        for AntiAffine { namespace: own, shape, terms, .. } in self.state.anti_affine() {
+            let may_mean = |term| terms::selects(term, own, &pod.namespace, &pod.labels) != Selected::No;
+            if terms.iter().any(may_mean) {
                 repelling.entry(own).or_default().push(shape);
             }
         }
         let mut found: Vec<Pod> = Vec::new();
         for (namespace, shapes) in repelling {
-            let repels = |_: &Labels, other: &Arc<Shape>| shapes.iter().any(|shape| Arc::ptr_eq(shape, other));
-            found.extend(self.present(self.state.pods_where(&namespace, repels)));
+            found.extend(self.present(self.state.pods_shaped(namespace, &shapes)));
         }
         found.extend(self.placed.iter().cloned());
         let keys = |other: Pod| {
@@ -182,7 +182,7 @@ impl<'a> Cluster<'a> {
     /// Bound Pods of a namespace with labels that are wanted.
     fn bound_in(&self, namespace: &str, wanted: impl Fn(&Labels) -> bool) -> Vec<Pod> {
         let placed = self.placed.iter().filter(|pod| &*pod.namespace == namespace && wanted(&pod.labels)).cloned();
-        self.present(self.state.pods_where(namespace, |labels, _| wanted(labels))).chain(placed).collect()
+        self.present(self.state.pods_labelled(namespace, &wanted)).chain(placed).collect()
     }
 
     fn present(&self, pods: Vec<Pod>) -> impl Iterator<Item = Pod> {

@@ -3,11 +3,13 @@
 //! Pins compare with the node's `kubernetes.io/hostname` *label*, which need not be the node's name. In doubt a Pod is
 //! not pinned: it counts, and too much room is reserved rather than too little.
 
+use std::ops::Deref;
+
 use rotate_shared::names::HOSTNAME;
 
 use crate::cache::selector::{Expression, NodeTerm, Operator};
 use crate::cache::volumes::Claim;
-use crate::cache::{Node, Pod, Volumes};
+use crate::cache::{Node, Pod, Shape, Volumes};
 
 const NAME_FIELD: &str = "metadata.name";
 
@@ -34,9 +36,9 @@ impl Reach {
 
 /// Whether the Pod's own node selector and required affinity leave it no other node. Allocates nothing: the cache asks
 /// on every event.
-pub(crate) fn is_pinned(pod: &Pod, node: &Node) -> bool {
-    let selector = &pod.shape.node_selector;
-    match pod.shape.node_affinity.as_deref() {
+pub(crate) fn is_pinned<S: Deref<Target = str>>(shape: &Shape<S>, node: &Node) -> bool {
+    let selector = &shape.node_selector;
+    match shape.node_affinity.as_deref() {
         None | Some([]) => reach_of_labels(selector, &[], node) == Reach::Here,
         Some(terms) => all_here(terms.iter().map(|term| reach_of_term(selector, term, node))),
     }
@@ -67,7 +69,7 @@ fn all_here(terms: impl Iterator<Item = Reach>) -> bool {
     here
 }
 
-fn reach_of_term(selector: &[Expression], term: &NodeTerm, node: &Node) -> Reach {
+fn reach_of_term<S: Deref<Target = str>>(selector: &[Expression<S>], term: &NodeTerm<S>, node: &Node) -> Reach {
     if term.expressions.is_empty() && term.fields.is_empty() {
         return Reach::Nowhere;
     }
@@ -75,7 +77,11 @@ fn reach_of_term(selector: &[Expression], term: &NodeTerm, node: &Node) -> Reach
     reach_of_labels(selector, &term.expressions, node).and(by_name)
 }
 
-fn reach_of_labels(selector: &[Expression], expressions: &[Expression], node: &Node) -> Reach {
+fn reach_of_labels<S: Deref<Target = str>>(
+    selector: &[Expression<S>],
+    expressions: &[Expression<S>],
+    node: &Node,
+) -> Reach {
     reach(selector, expressions, HOSTNAME, node.hostname())
 }
 
@@ -94,7 +100,12 @@ fn reach_of_volume(term: &NodeTerm, node: &Node) -> Reach {
 }
 
 /// The values of `key` that all expressions on it allow: none, only `here`, or others too.
-fn reach(selector: &[Expression], expressions: &[Expression], key: &str, here: Option<&str>) -> Reach {
+fn reach<S: Deref<Target = str>>(
+    selector: &[Expression<S>],
+    expressions: &[Expression<S>],
+    key: &str,
+    here: Option<&str>,
+) -> Reach {
     let on_key = || selector.iter().chain(expressions).filter(|expression| &*expression.key == key);
     let Some(listed) = on_key().find(|expression| expression.operator == Operator::In) else {
         return Reach::Elsewhere;

@@ -1,5 +1,7 @@
 //! Which Pods a term of Pod affinity or anti-affinity means.
 
+use std::ops::Deref;
+
 use rotate_shared::names::ROOM_NAMESPACE;
 
 use crate::cache::selector::{Labels, Selector};
@@ -21,7 +23,12 @@ pub(crate) enum Selected {
 }
 
 /// Whether a term of a Pod of namespace `own` means a Pod of `namespace` with these labels.
-pub(crate) fn selects(term: &PodTerm, own: &str, namespace: &str, labels: &Labels) -> Selected {
+pub(crate) fn selects<S: Deref<Target = str>>(
+    term: &PodTerm<S>,
+    own: &str,
+    namespace: &str,
+    labels: &Labels,
+) -> Selected {
     if !term.selector.as_ref().is_some_and(|selector| selector.matches(labels)) {
         return Selected::No;
     }
@@ -35,7 +42,7 @@ pub(crate) fn selects(term: &PodTerm, own: &str, namespace: &str, labels: &Label
     }
 }
 
-fn namespace_selected(selector: &Selector, namespace: &str) -> Selected {
+fn namespace_selected<S: Deref<Target = str>>(selector: &Selector<S>, namespace: &str) -> Selected {
     let mut selected = Selected::Yes;
     for expression in &selector.expressions {
         if &*expression.key == NAMESPACE_NAME {

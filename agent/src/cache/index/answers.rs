@@ -3,13 +3,28 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
-use super::entry::NONE;
-use super::pool::Id;
-use super::{Counts, State, Sum, told};
+use super::build::{Builder, labels_of};
+use super::{Counts, Id, State, Sum, shape, told};
 use crate::cache::selector::Labels;
-use crate::cache::{Node, Pdb, Pod, Shape};
+use crate::cache::shape::PodTerm;
+use crate::cache::{Node, Pdb, Pod};
+
+/// Pods of a namespace that keep others away, all in the same way.
+#[derive(Clone, Debug)]
+pub struct AntiAffine<'a> {
+    /// Their namespace.
+    pub namespace: &'a Arc<str>,
+    /// Their shape.
+    pub shape: ShapeId,
+    /// Their required anti-affinity terms.
+    pub terms: Vec<PodTerm<&'a str>>,
+    /// How many they are.
+    pub pods: u32,
+}
+
+/// A shape, as long as the state is not written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(Id);
 
 impl State {
     /// The node with this name.
@@ -26,26 +41,27 @@ impl State {
     /// The Pod with this UID.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<Pod> {
-        self.uids.get(uid).map(|id| self.build(*id))
+        self.find_pod(uid).map(|id| Builder::new(self).build(id))
     }
 
     /// All Pods, in no order. The only answer that takes longer the larger the cluster is.
     pub fn pods(&self) -> impl Iterator<Item = Pod> {
-        self.uids.values().map(|id| self.build(*id))
+        let mut builder = Builder::new(self);
+        self.table.iter().map(move |id| builder.build(*id))
     }
 
     /// Pods bound to a node, finished ones too, by namespace and name.
     #[must_use]
     pub fn pods_on(&self, node: &str) -> Vec<Pod> {
-        self.nodes.find(node).map_or_else(Vec::new, |slot| self.build_all(&slot.pods))
+        self.nodes.find(node).map_or_else(Vec::new, |slot| self.build_all(slot.pods.all().iter().copied()))
     }
 
     /// Pods that the scheduler intends to put on a node (`status.nominatedNodeName`) and has not bound, by namespace
     /// and name.
     #[must_use]
     pub fn arriving_on(&self, node: &str) -> Vec<Pod> {
-        let Some(slot) = self.nodes.find(node) else { return Vec::new() };
-        let mut pods = self.build_all(&slot.nominated);
+        let Some(id) = self.nodes.id(node) else { return Vec::new() };
+        let mut pods = self.build_all(self.nominated.range((id, 0)..=(id, Id::MAX)).map(|(_, pod)| *pod));
         pods.retain(|pod| pod.node.is_none() && !pod.phase.is_finished());
         pods
     }
@@ -53,38 +69,54 @@ impl State {
     /// Pods whose controlling owner has this UID, by name.
     #[must_use]
     pub fn pods_of_owner(&self, owner_uid: &str) -> Vec<Pod> {
-        self.build_all(self.siblings.members(owner_uid))
+        let Some(uid) = self.uids.find(owner_uid) else { return Vec::new() };
+        let templates = self.templates.of_owner(uid);
+        self.build_all(templates.flat_map(|template| self.pods_of(template)).map(|(id, _)| id))
     }
 
-    /// Pods of a namespace with labels and a shape that are wanted, by name. Asks once for Pods that are alike and builds
-    /// only what is wanted: a namespace may have ten thousand.
-    pub(crate) fn pods_where(&self, namespace: &str, wanted: impl Fn(&Labels, &Arc<Shape>) -> bool) -> Vec<Pod> {
+    /// Pods of a namespace with labels that are wanted, by name. Asks once for Pods that are alike and builds only what is
+    /// wanted: a namespace may have ten thousand.
+    pub(crate) fn pods_labelled(&self, namespace: &str, wanted: impl Fn(&Labels) -> bool) -> Vec<Pod> {
         let mut answers = HashMap::new();
-        let mut ids = self.namespaces.members(namespace).to_vec();
-        ids.retain(|id| {
-            let entry = self.entry(*id);
-            let (labels, shape) = (self.labels.get(entry.labels), self.shapes.get(entry.shape));
-            if entry.told != 0 {
-                return wanted(&told::put_back(&entry.name, labels, entry.told), shape);
+        let mut ids = Vec::new();
+        for template in self.templates.of_namespace(namespace) {
+            let key = &template.key;
+            let by_name = told::by_name(key.told);
+            let owner = if key.told == 0 { None } else { self.owner(key) };
+            let alike = || wanted(&labels_of(self, key, "", owner.as_ref()));
+            if key.told == 0 && !*answers.entry(key.labels).or_insert_with(alike)
+                || key.told != 0 && !by_name && !alike()
+            {
+                continue;
             }
-            *answers.entry((entry.labels, entry.shape)).or_insert_with(|| wanted(labels, shape))
-        });
-        self.build_all(&ids)
+            let own = |tail| wanted(&labels_of(self, key, &self.templates.name(key, tail), owner.as_ref()));
+            ids.extend(self.pods_of(template).filter(|(_, pod)| !by_name || own(pod.tail)).map(|(id, _)| id));
+        }
+        self.build_all(ids)
+    }
+
+    /// Pods of a namespace that have one of these shapes, by name.
+    pub(crate) fn pods_shaped(&self, namespace: &str, shapes: &[ShapeId]) -> Vec<Pod> {
+        let templates = self.templates.of_namespace(namespace);
+        let wanted = templates.filter(|template| shapes.contains(&ShapeId(template.key.shape)));
+        self.build_all(wanted.flat_map(|template| self.pods_of(template)).map(|(id, _)| id))
     }
 
     /// Pods of a namespace, by name.
     #[must_use]
     pub fn pods_in(&self, namespace: &str) -> Vec<Pod> {
-        self.build_all(self.namespaces.members(namespace))
+        let templates = self.templates.of_namespace(namespace);
+        self.build_all(templates.flat_map(|template| self.pods_of(template)).map(|(id, _)| id))
     }
 
-    /// Distinct (namespace, shape) of bound, unfinished Pods that have required anti-affinity terms, with how many Pods.
-    #[must_use]
-    pub fn anti_affine(&self) -> Vec<(Arc<str>, Arc<Shape>, u32)> {
-        let named = |(&(namespace, shape), &pods): (&(Id, Id), &u32)| {
-            (Arc::clone(self.namespaces.name(namespace)), Arc::clone(self.shapes.get(shape)), pods)
-        };
-        self.anti_affine.iter().map(named).collect()
+    /// Bound, unfinished Pods that have required anti-affinity terms, by namespace and shape.
+    pub fn anti_affine(&self) -> impl Iterator<Item = AntiAffine<'_>> {
+        self.anti_affine.iter().map(|(&(namespace, shape), &pods)| AntiAffine {
+            namespace: self.templates.namespaces.name(namespace),
+            shape: ShapeId(shape),
+            terms: shape::anti_affinity(self.templates.shapes.get(shape)),
+            pods,
+        })
     }
 
     /// Disruption budgets of the Pod's namespace that select it, by UID.
@@ -122,40 +154,13 @@ impl State {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            pods: self.uids.len(),
+            pods: self.table.len(),
             nodes: self.nodes.known_len(),
             pdbs: self.budgets.len(),
-            namespaces: self.namespaces.len(),
-            owners: self.owners.len(),
-            shapes: self.shapes.len(),
-            label_sets: self.labels.len(),
-        }
-    }
-
-    fn build_all(&self, ids: &[Id]) -> Vec<Pod> {
-        let mut pods: Vec<_> = ids.iter().map(|id| self.build(*id)).collect();
-        pods.sort_unstable_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
-        pods
-    }
-
-    /// The Pod that an entry stands for.
-    pub(super) fn build(&self, id: Id) -> Pod {
-        let entry = self.entry(id);
-        Pod {
-            namespace: Arc::clone(self.namespaces.name(entry.namespace)),
-            name: Arc::clone(&entry.name),
-            uid: Arc::clone(&entry.uid),
-            created: Timestamp::from_second(entry.created).unwrap_or(Timestamp::UNIX_EPOCH),
-            deleted: self.deleted.get(&id).copied(),
-            node: (entry.node != NONE).then(|| Arc::clone(&self.nodes.get(entry.node).name)),
-            nominated: self.nominated.get(&id).map(|node| Arc::clone(&self.nodes.get(*node).name)),
-            owner: (entry.owner != NONE).then(|| (**self.owners.get(entry.owner)).clone()),
-            phase: entry.phase,
-            ready: entry.ready,
-            unschedulable: self.unschedulable.get(&id).map(Arc::clone),
-            labels: told::put_back(&entry.name, self.labels.get(entry.labels), entry.told),
-            claims: Arc::clone(self.claims.get(entry.claims)),
-            shape: Arc::clone(self.shapes.get(entry.shape)),
+            namespaces: self.templates.namespaces.len(),
+            owners: self.templates.owners(),
+            shapes: self.templates.shapes.len(),
+            label_sets: self.templates.labels.len(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Kind, Partition, State, Sum};
+use super::{AntiAffine, Kind, Partition, State, Sum};
 use crate::cache::selector::{Expression, Labels, Operator};
 use crate::cache::shape::{PodTerm, Shape};
 use crate::cache::{Node, Owner, Pod, PodPhase, Resources};
@@ -276,10 +276,13 @@ fn assert_same(state: &State, model: &Model) {
     let repelling = where_(&|pod| pod.holds_room() && !pod.shape.anti_affinity.is_empty());
     let mut expected = BTreeMap::new();
     for pod in repelling {
-        *expected.entry((pod.namespace, pod.shape)).or_insert(0) += 1;
+        *expected.entry((pod.namespace, pod.shape.anti_affinity.clone())).or_insert(0) += 1;
     }
-    let found: BTreeMap<_, _> =
-        state.anti_affine().into_iter().map(|(namespace, shape, pods)| ((namespace, shape), pods)).collect();
+    let mut found = BTreeMap::new();
+    for AntiAffine { namespace, terms, pods, .. } in state.anti_affine() {
+        let terms = terms.iter().map(|term| term.map(Box::from)).collect();
+        *found.entry((Arc::clone(namespace), terms)).or_insert(0) += pods;
+    }
     assert_eq!(found, expected);
     let counts = state.counts();
     let distinct = |count: usize, of: &dyn Fn(&Pod) -> String| {

@@ -10,8 +10,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
-use super::pool::Id;
-use super::{Kind, State, Unreadable};
+use super::{Id, Kind, NONE, State, Unreadable};
 
 /// The part of a kind's objects that one feed reads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,7 +158,7 @@ impl State {
 
     /// The list held the object with this UID, readable or not.
     pub fn mark_seen(&mut self, relist: &Relist, uid: &str) {
-        let pod = if relist.kind == Kind::Pods { self.uids.get(uid).copied() } else { None };
+        let pod = if relist.kind == Kind::Pods { self.find_pod(uid) } else { None };
         let noted = relist.kind != Kind::Pods || self.unreadable.has(relist.kind, uid);
         let seen = &mut self.relists.0[relist.open].seen;
         if let Some(id) = pod {
@@ -179,8 +178,8 @@ impl State {
         self.unreadable.retain(|note| note.kind != kind || !held(note) || seen.others.contains(&note.object.uid));
         match kind {
             Kind::Pods => {
-                let gone = self.pods_held(|id, held| !seen.has_pod(id) && partition.holds(held));
-                gone.iter().for_each(|uid| self.remove_pod(uid));
+                let gone = self.pods_among(&partition, |id, held| !seen.has_pod(id) && partition.holds(held));
+                gone.iter().for_each(|id| self.remove(*id));
                 gone.len()
             }
             Kind::Nodes => {
@@ -208,18 +207,29 @@ impl State {
     pub fn drop_uncovered(&mut self, covered: &[Partition]) -> usize {
         let uncovered = |held: &Held<'_>| !covered.iter().any(|partition| partition.holds(held));
         self.unreadable.retain(|note| note.kind != Kind::Pods || !uncovered(&note.held()));
-        let gone = self.pods_held(|_, held| uncovered(held));
-        gone.iter().for_each(|uid| self.remove_pod(uid));
+        let gone = self.pods_among(&Partition::All, |_, held| uncovered(held));
+        gone.iter().for_each(|id| self.remove(*id));
         gone.len()
     }
 
-    /// UIDs of the Pods that this is true of.
-    fn pods_held(&self, wanted: impl Fn(Id, &Held<'_>) -> bool) -> Vec<Arc<str>> {
-        let held = |id: &Id| {
-            let entry = self.entry(*id);
-            let node = (entry.node != super::NONE).then(|| &*self.nodes.get(entry.node).name);
-            wanted(*id, &Held { namespace: self.namespaces.name(entry.namespace), node, uid: &entry.uid })
+    /// Pods that this is true of. Looks only where Pods of the partition can be.
+    fn pods_among(&self, partition: &Partition, wanted: impl Fn(Id, &Held<'_>) -> bool) -> Vec<Id> {
+        let wanted = |id: &Id| {
+            let entry = self.pods.get(*id);
+            let node = (entry.node() != NONE).then(|| &*self.nodes.get(entry.node()).name);
+            let namespace = self.templates.namespaces.name(self.templates.get(entry.template).key.namespace);
+            wanted(*id, &Held { namespace, node, uid: &self.uids.text(entry.uid) })
         };
-        self.uids.values().filter(|id| held(id)).map(|id| Arc::clone(&self.entry(*id).uid)).collect()
+        match partition {
+            Partition::Node(name) => {
+                let pods = self.nodes.find(name).map_or(&[][..], |slot| slot.pods.all());
+                pods.iter().copied().filter(wanted).collect()
+            }
+            Partition::Namespace(name) => {
+                let templates = self.templates.of_namespace(name);
+                templates.flat_map(|template| self.pods_of(template)).map(|(id, _)| id).filter(wanted).collect()
+            }
+            Partition::All | Partition::Shard(_) => self.table.iter().copied().filter(wanted).collect(),
+        }
     }
 }

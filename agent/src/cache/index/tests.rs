@@ -194,24 +194,23 @@ fn the_revision_is_remembered_for_each_kind() {
 }
 
 #[test]
-fn pods_are_chosen_by_labels_and_shape_of_which_alike_ones_are_asked_about_once() {
+fn pods_are_chosen_by_labels_of_which_alike_ones_are_asked_about_once() {
     let mut state = State::default();
-    let labelled = |key: &str, value: &str| json!({"metadata": {"labels": {"app": null, key: value}}});
+    let labelled = |key: &str, value: &str| json!({"metadata": {"labels": {key: value}}});
     for number in 0..4 {
         state.apply_pod(&pod(&format!("cart-{number}"), "n1", "500m", &Value::Null).view());
         let name = format!("db-{number}");
         state.apply_pod(&pod(&name, "n1", "1", &labelled("statefulset.kubernetes.io/pod-name", &name)).view());
     }
     let asked = std::cell::Cell::new(0);
-    let chosen = state.pods_where("shop", |labels, shape| {
+    let chosen = state.pods_labelled("shop", |labels| {
         asked.set(asked.get() + 1);
-        shape.requests.milli_cpu == 500
-            || labels.get("statefulset.kubernetes.io/pod-name").is_some_and(|name| name == "db-2")
+        labels.get("statefulset.kubernetes.io/pod-name").is_none_or(|name| name == "db-2")
     });
     let names: Vec<_> = chosen.iter().map(|pod| &*pod.name).collect();
     assert_eq!(names, ["cart-0", "cart-1", "cart-2", "cart-3", "db-2"]);
     assert_eq!(asked.get(), 5, "once for the four that are alike, and for each whose name is in its labels");
-    assert!(state.pods_where("nobody", |_, _| true).is_empty());
+    assert!(state.pods_labelled("nobody", |_| true).is_empty());
 }
 
 #[test]
