@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::cache::Partition;
 use crate::rotation::effect::Effect;
 use crate::rotation::execute::Done;
 use crate::rotation::memory::Created;
@@ -38,6 +39,51 @@ fn a_cache_that_has_not_seen_everything_says_nothing() {
     let state = testing::state([testing::node("cand", &json!({}))], [old("p1")]);
     let seen = seen(&entry, &state, &Memory::default());
     assert!(!seen.synced && seen.leaving.is_empty() && seen.node == NodeSeen::Gone);
+}
+
+#[test]
+fn what_a_rotation_is_judged_by_is_read_before_it_is_judged() {
+    let entry = entry(&["p1"]);
+    let mut state = State::scoped();
+    state.apply_node(testing::node("cand", &json!({})));
+    for kind in [Kind::Pods, Kind::Nodes, Kind::Pdbs] {
+        state.set_revision(kind, "1");
+    }
+    assert!(!seen(&entry, &state, &Memory::default()).synced, "the placeholders are not read");
+    state.cover(Partition::room());
+    let unread = seen(&entry, &state, &Memory::default());
+    assert_eq!(unread.unread.map(|unread| unread.scope), Some(Partition::node("cand")));
+    assert!(unread.synced && unread.owners.is_empty(), "no Pod is called gone");
+    state.cover(Partition::node("cand"));
+    state.cover(Partition::namespace("shop"));
+    let read = seen(&entry, &state, &Memory::default());
+    assert_eq!((read.unread, read.owners[0].gone), (None, 1));
+}
+
+#[test]
+fn room_on_a_node_whose_pods_are_not_read_is_coming_and_not_held() {
+    let entry = entry(&["p1"]);
+    let mut state = State::scoped();
+    for kind in [Kind::Nodes, Kind::Pdbs] {
+        state.set_revision(kind, "1");
+    }
+    for node in ["cand", "b"] {
+        state.apply_node(testing::node(node, &json!({})));
+    }
+    for pod in [old("p1"), room(&entry, "p1", "b", &json!({}))] {
+        state.apply_pod(&pod.view());
+    }
+    for scope in [Partition::room(), Partition::node("cand"), Partition::namespace("shop")] {
+        state.cover(scope);
+    }
+    let unread = seen(&entry, &state, &Memory::default());
+    let message = Some("the Pods of node b are being read".to_owned());
+    assert_eq!(unread.room[0].state, RoomState::Coming { message });
+    assert!(unread.needs[0].serves.is_empty() && unread.needs[0].coming.contains("room-p1"), "it is waited for");
+    state.cover(Partition::node("b"));
+    let read = seen(&entry, &state, &Memory::default());
+    assert_eq!(read.room[0].state, RoomState::Held { node: "b".to_owned(), misfit: None });
+    assert!(read.needs[0].serves.contains("room-p1"));
 }
 
 #[test]

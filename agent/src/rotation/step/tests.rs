@@ -5,6 +5,7 @@ mod ending;
 mod queue;
 mod random;
 mod surging;
+mod unread;
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cache::Partition;
 use crate::surge::testing::{self, merge};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -330,4 +331,14 @@ fn pods_placed_in_thought_count_for_everything() {
     assert_misfit(ask(&wants(&pod_term(APART, HOST, "web"))), "Pod shop/web-1");
     assert_misfit(ask(&wants(&spread_over(ZONE, &json!({})))), "maxSkew");
     assert_eq!(ask(&wants(&cpu("1"))), Ok(()));
+}
+
+#[test]
+fn no_pod_fits_on_a_node_whose_pods_are_not_read() {
+    let mut state = State::scoped();
+    state.apply_node(node("n1", &json!({})));
+    let fits = |state: &State| fits(&wants(&cpu("1")), state.node("n1").unwrap(), state, &BTreeSet::new());
+    assert_eq!(fits(&state).unwrap_err().to_string(), "the Pods of the node are not read");
+    state.cover(Partition::node("n1"));
+    assert_eq!(fits(&state), Ok(()));
 }

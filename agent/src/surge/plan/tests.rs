@@ -2,7 +2,7 @@ use rotate_shared::plan::Room;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cache::{Node, Pod};
+use crate::cache::{Node, Partition, Pod};
 use crate::surge::testing::{self, merge, owner};
 
 fn plan_of(nodes: Vec<Node>, pods: Vec<Pod>) -> Plan {
@@ -243,4 +243,24 @@ fn a_plan_has_the_documented_json() {
             "estimate": { "surgeSeconds": 5, "drainSeconds": 30, "extraNodeSeconds": 0 },
         })
     );
+}
+
+#[test]
+fn where_only_the_candidate_is_read_a_plan_says_what_was_not_looked_at_and_blocks_nothing_for_it() {
+    let mut state = State::scoped();
+    for name in ["cand", "n1"] {
+        state.apply_node(node(name));
+    }
+    // More than any of the nodes that are seen would take.
+    for pod in [web("w1", "cand", "3"), web("w2", "cand", "3"), web("big", "cand", "64")] {
+        state.apply_pod(&pod.view());
+    }
+    state.cover(Partition::node("cand"));
+    let now = testing::CREATED.parse().unwrap();
+    let plan = plan(&state, "cand", &Volumes::default(), &Options::default(), now).unwrap();
+    assert_eq!(codes(&plan.blockers), []);
+    assert_eq!(codes(&plan.warnings), [Code::NotLookedAt]);
+    let anywhere = |count| [Room { node: None, new_node: None, count }];
+    assert_eq!(rooms(&plan), [("a", &anywhere(1)[..]), ("b", &anywhere(2)[..])]);
+    assert_eq!(plan.estimate.surge_seconds, NODE_START_SECONDS);
 }

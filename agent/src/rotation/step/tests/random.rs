@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::rotation::observation::Refused;
+use crate::cache::Partition;
+use crate::rotation::observation::{Refused, Unread};
 
 const PODS: [&str; 4] = ["p1", "p2", "p3", "p4"];
 
@@ -88,7 +89,7 @@ prop_compose! {
         late in prop::bool::weighted(0.2),
         blocked in prop::bool::weighted(0.1),
         then in prop::sample::select(vec![None, Some(Then::Delete), Some(Then::Keep), Some(Then::Uncordon)]),
-        none in prop::bool::weighted(0.1),
+        (none, unread) in (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
         now in 0..2000_i64,
     ) -> Case {
         let mut case = if planned { Case::in_phase(phase).moving(&PODS) } else { Case::in_phase(phase) };
@@ -122,6 +123,7 @@ prop_compose! {
         if ending {
             case.record.ending = Some(Ending { phase: Phase::Stopped, since: at(15), uncordon: false });
         }
+        case.seen.unread = unread.then(|| Unread { scope: Partition::node("cand"), error: None });
         case.now = at(now);
         case
     }
@@ -208,6 +210,20 @@ proptest! {
             prop_assert_eq!(case.seen.barrier, Barrier::Passed);
             prop_assert!(case.seen.leaving.is_empty() && case.seen.verdicts.fresh.is_empty());
             prop_assert!(case.seen.arriving.is_empty() && case.seen.verdicts.blockers.is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_is_evicted_deleted_or_called_moved_while_the_pods_are_not_read(mut case in cases()) {
+        case.seen.unread = Some(Unread { scope: Partition::node("cand"), error: None });
+        let step = case.step();
+        prop_assert!(evicted(&step.effects).is_empty() && !step.effects.contains(&Effect::DeleteNode));
+        prop_assert!(reserved(&step.effects).is_empty());
+        prop_assert_eq!((step.progress.evicted, step.progress.landed), (0, 0));
+        if let Some(next) = step.record {
+            let ends = matches!(next.phase(), Phase::RollingBack | Phase::Stopped | Phase::Superseded);
+            prop_assert!(ends || next.phase() == case.record.phase(), "{:?}", next.phase());
+            prop_assert!(next.moved.is_empty());
         }
     }
 
