@@ -54,6 +54,9 @@ fn main() -> ExitCode {
         trial(&shared, "rights_of_the_manifests_suffice", async |_| {
             installed::the_rights_of_the_manifests_suffice().await
         }),
+        trial(&shared, "scoped_agent_reads_only_the_pods_it_works_on", async |_| {
+            installed::a_scoped_agent_reads_only_the_pods_it_works_on().await
+        }),
         trial(&shared, "predicate_and_translation_hold_on_the_real_scheduler", async |_| {
             predicate::predicate_and_translation_hold().await
         }),

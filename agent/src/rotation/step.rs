@@ -66,7 +66,8 @@ pub fn step(record: &Record, request: &Request, seen: &Observation, now: Timesta
 
 fn progress(record: &Record, seen: &Observation) -> Progress {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    if !seen.synced || seen.unread.is_some() {
+    // What is rolled back has evicted nothing, and does not look at the Pods any more.
+    if !seen.synced || seen.unread.is_some() || record.phase() == Phase::RollingBack {
         return Progress { to_move: count(record.moves().len()), ..Progress::default() };
     }
     let here = seen.leaving.iter().filter(|leaving| !leaving.terminating).count();

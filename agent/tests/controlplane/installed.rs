@@ -11,7 +11,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Client, Config};
-use rotate_shared::{Phase, Rotation, RotationList, names};
+use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Rotation, RotationList, names};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
@@ -23,35 +23,17 @@ use crate::harness::workloads::{self, Workload};
 const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
-    // Its own: the manifests' namespaces are there once.
-    let plane = ControlPlane::start().await?;
-    let client = plane.client().await?;
-    for name in ["one", "two", "three"] {
-        FakeNode::new(name).allocatable("cpu", "2").create_ready(&client).await?;
-    }
-    install(&client).await?;
-    workloads::namespace(&client, "shop").await?;
-    Workload::new("shop", "web", 3).deployment(&client).await?;
-    let pods = workloads::running(&client, "shop", "web", 3, SOON).await?;
-    let candidate = workloads::node_of(&pods[0]);
-    agents_run(&client).await?;
-
+    let (plane, client, candidate) = installed().await?;
     let before = plane.audit().mark()?;
-    let mut agent = Agent::start(&plane, &client).await?;
+    let mut agent = Agent::start(&plane, &client, "cluster").await?;
     let operator = agent.caller(&client, "rotate-operator").await?;
     let viewer = agent.caller(&client, "rotate-viewer").await?;
     let body = json!({ "nodes": [candidate], "options": { "then": "delete" } });
     let refused = post::<RotationList>(&viewer, "/v1/rotations", &body).await;
     ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
     let begun = post::<RotationList>(&operator, "/v1/rotations", &body).await?.items.remove(0);
-    ensure!(begun.requested_by.credential_id.is_some_and(|id| id.starts_with("JTI=")));
-    let path = format!("/v1/rotations/{}", begun.id);
-    let end = eventually("the rotation's end", SOON, async || {
-        let rotation: Rotation = viewer.request(Request::get(&path).body(Vec::new())?).await?;
-        Ok(rotation.phase.is_terminal().then_some(rotation))
-    });
-    let end = end.await?;
-    ensure!(end.phase == Phase::Succeeded, "{end:#?}");
+    ensure!(begun.requested_by.credential_id.as_ref().is_some_and(|id| id.starts_with("JTI=")));
+    succeeded(&viewer, &begun).await?;
     ensure!(Api::<Node>::all(client.clone()).get_opt(&candidate).await?.is_none());
 
     agent.end_in_order().await?;
@@ -68,6 +50,73 @@ pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
         ensure!(!discovery, "asked for {}", request.uri);
     }
     Ok(())
+}
+
+/// `--pod-cache=scoped`: a whole rotation, and never a list or a watch of every Pod.
+pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<()> {
+    let (plane, client, candidate) = installed().await?;
+    workloads::namespace(&client, "other").await?;
+    Workload::new("other", "noise", 2).deployment(&client).await?;
+    workloads::running(&client, "other", "noise", 2, SOON).await?;
+
+    let before = plane.audit().mark()?;
+    let mut agent = Agent::start(&plane, &client, "scoped").await?;
+    let operator = agent.caller(&client, "rotate-operator").await?;
+    let body = json!({ "nodes": [candidate] });
+    let plans: PlanList = post(&operator, "/v1/plans", &body).await?;
+    let codes: Vec<_> = plans.items[0].warnings.iter().map(|warning| warning.code).collect();
+    ensure!(codes.contains(&Code::NotLookedAt), "{codes:?}");
+    let nodes: NodeList = operator.request(Request::get("/v1/nodes").body(Vec::new())?).await?;
+    ensure!(nodes.items.iter().all(|node| node.pods.is_none()), "{nodes:#?}");
+    let begun = post::<RotationList>(&operator, "/v1/rotations", &body).await?.items.remove(0);
+    let end = succeeded(&operator, &begun).await?;
+    let progress = end.progress;
+    ensure!(progress.to_move > 0 && progress.landed == progress.to_move, "{end:#?}");
+    let forgotten = eventually("what was read to be forgotten", SOON, async || {
+        let cache: CacheInfo = operator.request(Request::get("/v1/cache").body(Vec::new())?).await?;
+        Ok((cache.pods == 0 && cache.synced).then_some(()))
+    });
+    forgotten.await?;
+    agent.end_in_order().await?;
+
+    let account = format!("system:serviceaccount:{}:{}", names::NAMESPACE, names::AGENT);
+    let requests = plane.audit().of(&account, before)?;
+    let pods = requests.iter().filter(|request| request.resource() == "pods" && !request.is_write());
+    let lists: Vec<_> = pods.filter(|request| request.name().is_empty()).collect();
+    ensure!(lists.iter().any(|list| list.verb == "watch" && list.uri.contains(&format!("nodeName%3D{candidate}"))));
+    ensure!(lists.iter().any(|list| list.verb == "watch" && list.namespace() == "shop"), "{lists:#?}");
+    for list in lists {
+        let scoped = !list.namespace().is_empty() || list.uri.contains("fieldSelector=spec.nodeName");
+        ensure!(scoped && list.namespace() != "other", "{} {}", list.verb, list.uri);
+    }
+    Ok(())
+}
+
+/// A control plane of its own, because the manifests' namespaces are there once; three Pods of `web`; a node that has some.
+async fn installed() -> Result<(ControlPlane, Client, String)> {
+    let plane = ControlPlane::start().await?;
+    let client = plane.client().await?;
+    for name in ["one", "two", "three"] {
+        FakeNode::new(name).allocatable("cpu", "2").create_ready(&client).await?;
+    }
+    install(&client).await?;
+    workloads::namespace(&client, "shop").await?;
+    Workload::new("shop", "web", 3).deployment(&client).await?;
+    let pods = workloads::running(&client, "shop", "web", 3, SOON).await?;
+    agents_run(&client).await?;
+    Ok((plane, client, workloads::node_of(&pods[0])))
+}
+
+/// Waits for the end of a rotation.
+async fn succeeded(caller: &Client, begun: &Rotation) -> Result<Rotation> {
+    let path = format!("/v1/rotations/{}", begun.id);
+    let end = eventually("the rotation's end", SOON, async || {
+        let rotation: Rotation = caller.request(Request::get(&path).body(Vec::new())?).await?;
+        Ok(rotation.phase.is_terminal().then_some(rotation))
+    });
+    let end = end.await?;
+    ensure!(end.phase == Phase::Succeeded, "{end:#?}");
+    Ok(end)
 }
 
 /// Creates what `kubectl apply -k manifests/base` would.
@@ -134,12 +183,13 @@ struct Agent {
 
 impl Agent {
     /// Starts it with the token of its account and waits until it is ready.
-    async fn start(plane: &ControlPlane, client: &Client) -> Result<Self> {
+    async fn start(plane: &ControlPlane, client: &Client, pod_cache: &str) -> Result<Self> {
         let kubeconfig = plane.kubeconfig_with_token(names::AGENT, &token(client, names::AGENT, None).await?)?;
         let control = plane.agent_port();
         let ops = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let process = Command::new(env!("CARGO_BIN_EXE_rotate-agent"))
             .env("ROTATE_KUBECONFIG", kubeconfig)
+            .args(["--pod-cache", pod_cache])
             .args(["--control-addr", &format!("127.0.0.1:{control}"), "--ops-addr", &format!("127.0.0.1:{ops}")])
             .stdin(Stdio::null())
             .kill_on_drop(true)

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
-use rotate_agent::{Agent, Config, bootstrap};
+use rotate_agent::{Agent, Config, PodCache, bootstrap};
 use rotate_shared::{OptionsRequest, Phase, Problem, Rotation, RotationRequest, names};
 use serde_json::json;
 use tower::ServiceExt;
@@ -32,16 +32,18 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) recorder: Recorder,
     pub(crate) backend: Backend,
+    pod_cache: PodCache,
 }
 
 impl World {
-    pub(crate) async fn new(backend: Backend) -> Result<Self> {
+    /// The cluster, and what every agent in it reads.
+    pub(crate) async fn new(backend: Backend, pod_cache: PodCache) -> Result<Self> {
         let client = backend.client();
         bootstrap::create(&client, &bootstrap::objects()).await.context("our own namespaces")?;
         workloads::namespace(&client, SHOP).await?;
         workloads::default_service_account(&client, names::ROOM_NAMESPACE).await?;
         let recorder = Recorder::start(client.clone()).await?;
-        Ok(Self { client, recorder, backend })
+        Ok(Self { client, recorder, backend, pod_cache })
     }
 
     // -- the cluster --
@@ -91,7 +93,8 @@ impl World {
 
     /// An agent that has read the cluster and leads.
     pub(crate) async fn agent(&self) -> Result<Agent> {
-        let agent = Agent::start(Config::default(), self.client.clone(), self.backend.clock());
+        let config = Config { pod_cache: self.pod_cache, ..Config::default() };
+        let agent = Agent::start(config, self.client.clone(), self.backend.clock());
         tokio::time::timeout(SOON, agent.ready()).await.context("the agent gets ready")?;
         Ok(agent)
     }
