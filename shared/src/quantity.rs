@@ -67,6 +67,26 @@ impl Quantity {
         Self { nano: i128::from(bytes) * NANO, format: Format::BinarySi }
     }
 
+    /// A whole number of at most fifteen digits with a suffix that cannot make it too large: nearly all that are met,
+    /// read at a fraction of the cost.
+    fn usual(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if !(1..=15).contains(&digits) {
+            return None;
+        }
+        let (format, nano) = match &bytes[digits..] {
+            b"" => (Format::DecimalSi, NANO),
+            b"m" => (Format::DecimalSi, 1_000_000),
+            b"Ki" if digits <= 12 => (Format::BinarySi, NANO << 10),
+            b"Mi" if digits <= 9 => (Format::BinarySi, NANO << 20),
+            b"Gi" if digits <= 6 => (Format::BinarySi, NANO << 30),
+            _ => return None,
+        };
+        let number = bytes[..digits].iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+        Some(Self { nano: i128::from(number) * nano, format })
+    }
+
     /// Whole units, rounded away from zero.
     #[must_use]
     pub fn value(&self) -> i64 {
@@ -84,7 +104,7 @@ impl Quantity {
 /// Divides, rounding away from zero, as the scheduler does when it turns quantities into its own units.
 fn divide_away(number: i128, by: i128) -> i128 {
     let quotient = number / by;
-    if number % by == 0 { quotient } else { quotient + number.signum() }
+    if quotient * by == number { quotient } else { quotient + number.signum() }
 }
 
 impl PartialEq for Quantity {
@@ -113,6 +133,9 @@ impl FromStr for Quantity {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let malformed = || ParseQuantityError::Malformed(shown(text));
         let too_large = || ParseQuantityError::TooLarge(shown(text));
+        if let Some(quantity) = Self::usual(text) {
+            return Ok(quantity);
+        }
         if text.is_empty() {
             return Err(malformed());
         }

@@ -10,11 +10,14 @@
 
 pub mod protobuf;
 
-mod common;
+mod identity;
+mod meta;
 mod node;
 mod pdb;
 mod pod;
 mod storage;
+mod terms;
+mod text;
 mod workload;
 
 #[cfg(test)]
@@ -22,10 +25,14 @@ mod tests;
 
 use serde::Deserialize;
 
-pub use common::Identity;
-pub(super) use common::nullable;
+pub use identity::Identity;
 pub use storage::{ClaimObject, VolumeObject};
 pub use workload::Workload;
+
+pub(super) use text::nullable;
+
+use identity::Glance;
+use protobuf::ProtobufError;
 
 use super::pod::PodView;
 use super::{Node, Pdb, Pod};
@@ -65,6 +72,17 @@ pub enum DecodeError {
         #[source]
         source: serde_json::Error,
     },
+    /// Not protobuf, or not of the expected form.
+    #[error("read {kind} {object}: {source}")]
+    Protobuf {
+        /// Which kind was expected.
+        kind: &'static str,
+        /// `namespace/name` as far as known.
+        object: String,
+        /// Why.
+        #[source]
+        source: ProtobufError,
+    },
     /// A field that every stored object has is missing.
     #[error("read {kind} {object}: {field} is missing")]
     Missing {
@@ -75,6 +93,15 @@ pub enum DecodeError {
         /// Which field.
         field: &'static str,
     },
+}
+
+/// A bookmark of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bookmark {
+    /// Up to where nothing else has changed.
+    pub revision: Box<str>,
+    /// The initial state of a streaming list is complete.
+    pub initial_end: bool,
 }
 
 /// A kind that is watched: read together with its resourceVersion.
@@ -91,33 +118,14 @@ impl Decode for Pod {
 
 impl Decode for Node {
     fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        match object {
-            Encoded::Json(json) => {
-                let wire = wire::<node::Wire<'_>>("Node", json)?;
-                let revision = wire.revision();
-                Ok((wire.into_node()?, revision))
-            }
-            Encoded::Protobuf(_) => Err(not_yet("Node")),
-        }
+        read(node::KIND, object, protobuf::node)?.into_node()
     }
 }
 
 impl Decode for Pdb {
     fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        match object {
-            Encoded::Json(json) => {
-                let wire = wire::<pdb::Wire<'_>>("PodDisruptionBudget", json)?;
-                let revision = wire.revision();
-                Ok((wire.into_pdb()?, revision))
-            }
-            Encoded::Protobuf(_) => Err(not_yet("PodDisruptionBudget")),
-        }
+        read(pdb::KIND, object, protobuf::pdb)?.into_pdb()
     }
-}
-
-fn not_yet(kind: &'static str) -> DecodeError {
-    let source = <serde_json::Error as serde::de::Error>::custom("protobuf is not read");
-    DecodeError::Malformed { kind, object: "of unknown name".to_owned(), source }
 }
 
 /// Reads a Pod.
@@ -126,10 +134,7 @@ fn not_yet(kind: &'static str) -> DecodeError {
 ///
 /// Not of the expected form, no name, namespace or UID, or an amount that is no quantity or negative.
 pub fn pod<'a>(object: impl Into<Encoded<'a>>) -> Result<PodView<'a>, DecodeError> {
-    match object.into() {
-        Encoded::Json(json) => wire::<pod::Wire<'_>>("Pod", json)?.into_view(),
-        Encoded::Protobuf(_) => Err(not_yet("Pod")),
-    }
+    read::<pod::Wire<'a>>(pod::KIND, object.into(), protobuf::pod)?.into_view()
 }
 
 /// Reads a node.
@@ -184,20 +189,47 @@ pub fn workload(json: &str) -> Result<Workload, DecodeError> {
 ///
 /// Not of the form of an object.
 pub fn identity<'a>(object: impl Into<Encoded<'a>>) -> Result<Identity, DecodeError> {
-    match object.into() {
-        Encoded::Json(json) => {
-            wire::<common::IdentityWire<'_>>("object", json).map(common::IdentityWire::into_identity)
-        }
-        Encoded::Protobuf(_) => Err(not_yet("object")),
-    }
+    glance(object.into()).map(|glance| glance.identity)
 }
 
-/// The node that a Pod is bound to, even if nothing else of it can be read.
+/// Reads the object of a bookmark; `None` where it has no resourceVersion.
+///
+/// # Errors
+///
+/// Not of the form of an object.
+pub fn bookmark<'a>(object: impl Into<Encoded<'a>>) -> Result<Option<Bookmark>, DecodeError> {
+    let Glance { identity, initial_end, .. } = glance(object.into())?;
+    Ok(identity.revision.map(|revision| Bookmark { revision, initial_end }))
+}
+
+/// What identifies an object that is cut off or malformed, and the node that it is bound to if it is a Pod: as far as that
+/// can be told.
 #[must_use]
-pub fn bound_to<'a>(object: impl Into<Encoded<'a>>) -> Option<Box<str>> {
-    match object.into() {
-        Encoded::Json(json) => serde_json::from_str::<common::BoundWire<'_>>(json).ok()?.into_node(),
-        Encoded::Protobuf(_) => None,
+pub fn fragment<'a>(object: impl Into<Encoded<'a>>) -> (Identity, Option<Box<str>>) {
+    let Glance { identity, node, .. } = match object.into() {
+        Encoded::Json(json) => identity::of_json(json).0,
+        Encoded::Protobuf(message) => protobuf::glance(message).0,
+    };
+    (identity, node)
+}
+
+fn glance(object: Encoded<'_>) -> Result<Glance, DecodeError> {
+    const KIND: &str = "object";
+    match object {
+        Encoded::Json(json) => {
+            let (glance, read) = identity::of_json(json);
+            match read {
+                Ok(()) => Ok(glance),
+                Err(source) => Err(DecodeError::Malformed { kind: KIND, object: glance.identity.path(), source }),
+            }
+        }
+        Encoded::Protobuf(message) => {
+            let (glance, read) = protobuf::glance(message);
+            match read {
+                Ok(()) => Ok(glance),
+                Err(source) => Err(DecodeError::Protobuf { kind: KIND, object: glance.identity.path(), source }),
+            }
+        }
     }
 }
 
@@ -208,11 +240,31 @@ fn reason(error: &serde_json::Error) -> String {
     text.strip_suffix(&position).unwrap_or(&text).to_owned()
 }
 
-/// Parses, and names the object where that fails.
+/// Parses either encoding, and names the object where that fails.
+fn read<'a, T: Deserialize<'a> + Default>(
+    kind: &'static str,
+    object: Encoded<'a>,
+    from_protobuf: impl FnOnce(&'a [u8], &mut T) -> Result<(), ProtobufError>,
+) -> Result<T, DecodeError> {
+    match object {
+        Encoded::Json(json) => wire(kind, json),
+        Encoded::Protobuf(message) => {
+            let mut wire = T::default();
+            match from_protobuf(message, &mut wire) {
+                Ok(()) => Ok(wire),
+                Err(source) => {
+                    let object = protobuf::glance(message).0.identity.path();
+                    Err(DecodeError::Protobuf { kind, object, source })
+                }
+            }
+        }
+    }
+}
+
+/// Parses JSON, and names the object where that fails.
 fn wire<'a, T: Deserialize<'a>>(kind: &'static str, json: &'a str) -> Result<T, DecodeError> {
     serde_json::from_str(json).map_err(|source| {
-        let object = serde_json::from_str::<common::IdentityWire<'_>>(json)
-            .map_or_else(|_| "of unknown name".to_owned(), |object| object.into_identity().path());
+        let object = identity::of_json(json).0.identity.path();
         DecodeError::Malformed { kind, object, source }
     })
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use rotate_shared::{Amounts, Quantity};
 
+use crate::surge::requests::Exact;
+
 /// Amounts of resources: milli-CPU, bytes, and whole units of everything else. Sums saturate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resources {
@@ -103,21 +105,33 @@ impl Resources {
 
 /// As the scheduler reads amounts: CPU in thousandths, the rest in whole units, rounded up. `pods` is not an amount that a
 /// Pod requests and is left out.
-impl From<&Amounts> for Resources {
-    fn from(amounts: &Amounts) -> Self {
+impl<'a> FromIterator<(&'a str, Quantity)> for Resources {
+    fn from_iter<I: IntoIterator<Item = (&'a str, Quantity)>>(amounts: I) -> Self {
         let mut resources = Self::default();
         for (name, quantity) in amounts {
-            match name.as_str() {
+            match name {
                 "cpu" => resources.milli_cpu = quantity.milli().unwrap_or(i64::MAX),
                 "memory" => resources.memory = quantity.value(),
                 "ephemeral-storage" => resources.ephemeral_storage = quantity.value(),
                 "pods" => {}
-                _ if *quantity == Quantity::ZERO => {}
+                _ if quantity == Quantity::ZERO => {}
                 _ => {
-                    resources.other.insert(name.as_str().into(), quantity.value());
+                    resources.other.insert(name.into(), quantity.value());
                 }
             }
         }
         resources
+    }
+}
+
+impl From<&Amounts> for Resources {
+    fn from(amounts: &Amounts) -> Self {
+        amounts.iter().map(|(name, amount)| (name.as_str(), *amount)).collect()
+    }
+}
+
+impl From<&Exact<'_>> for Resources {
+    fn from(amounts: &Exact<'_>) -> Self {
+        amounts.iter().collect()
     }
 }

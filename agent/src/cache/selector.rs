@@ -15,6 +15,8 @@ mod parse;
 pub use labels::{Iter, Labels};
 pub use parse::ParseError;
 
+pub(super) use labels::sort_pairs;
+
 /// How an expression compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {

@@ -3,90 +3,99 @@
 //! Follows `PodRequests` of `k8s.io/component-helpers/resource` v0.36 as kube-scheduler 1.36 calls it: with
 //! `UseStatusResources` and `InPlacePodLevelResourcesVerticalScalingEnabled`, both on by default there.
 
-use rotate_shared::Amounts;
+mod exact;
+
+use std::borrow::Cow;
+
+use rotate_shared::Quantity;
+use smallvec::SmallVec;
+
+pub use exact::Exact;
 
 use crate::cache::Resources;
 
 /// What a Pod's spec and status say about amounts, before the rules of upstream's `PodRequests`.
 #[derive(Clone, Debug, Default)]
-pub struct Demand {
+pub struct Demand<'a> {
     /// Regular containers.
-    pub containers: Vec<Container>,
+    pub containers: SmallVec<[Container<'a>; 4]>,
     /// Init containers in the order of their declaration.
-    pub init_containers: Vec<Container>,
+    pub init_containers: SmallVec<[Container<'a>; 2]>,
     /// `spec.overhead`.
-    pub overhead: Amounts,
+    pub overhead: Exact<'a>,
     /// `spec.resources.requests`.
-    pub pod_level: Option<Amounts>,
+    pub pod_level: Option<Exact<'a>>,
     /// `status.allocatedResources`.
-    pub pod_allocated: Option<Amounts>,
+    pub pod_allocated: Option<Exact<'a>>,
     /// `status.resources.requests`; `Some`, if empty, as soon as `status.resources` is there.
-    pub pod_actual: Option<Amounts>,
+    pub pod_actual: Option<Exact<'a>>,
     /// A pending resize is infeasible (condition `PodResizePending` with reason `Infeasible`).
     pub resize_infeasible: bool,
 }
 
 /// One container's amounts.
 #[derive(Clone, Debug, Default)]
-pub struct Container {
+pub struct Container<'a> {
     /// `resources.requests` of the spec.
-    pub requests: Amounts,
+    pub requests: Exact<'a>,
     /// `restartPolicy: Always` on an init container: a sidecar.
     pub restartable: bool,
     /// `allocatedResources` of the status with the same container name.
-    pub allocated: Option<Amounts>,
+    pub allocated: Option<Exact<'a>>,
     /// `resources.requests` of the status with the same container name; `Some`, if empty, as soon as that status has
     /// `resources`.
-    pub actual: Option<Amounts>,
+    pub actual: Option<Exact<'a>>,
 }
 
 /// The effective requests in the scheduler's units.
 #[must_use]
-pub fn effective(demand: &Demand) -> Resources {
+pub fn effective(demand: &Demand<'_>) -> Resources {
     Resources::from(&effective_amounts(demand))
 }
 
 /// The effective requests before they are rounded.
-#[must_use]
-pub fn effective_amounts(demand: &Demand) -> Amounts {
-    let mut total = Amounts::new();
+fn effective_amounts<'a>(demand: &Demand<'a>) -> Exact<'a> {
+    let mut total = Exact::default();
     for container in &demand.containers {
-        add(&mut total, &held(demand, container));
+        total.add(&held(demand, container));
     }
-    let mut sidecars = Amounts::new();
-    let mut init_peak = Amounts::new();
-    for container in &demand.init_containers {
-        if container.restartable {
-            let requests = held(demand, container);
-            add(&mut total, &requests);
-            add(&mut sidecars, &requests);
-            keep_larger(&mut init_peak, &sidecars);
-        } else {
-            // Upstream ignores the status here: an ordinary init container cannot be resized.
-            let mut step = container.requests.clone();
-            add(&mut step, &sidecars);
-            keep_larger(&mut init_peak, &step);
+    if !demand.init_containers.is_empty() {
+        let mut sidecars = Exact::default();
+        let mut init_peak = Exact::default();
+        for container in &demand.init_containers {
+            if container.restartable {
+                let requests = held(demand, container);
+                total.add(&requests);
+                sidecars.add(&requests);
+                init_peak.keep_larger(&sidecars);
+            } else {
+                // Upstream ignores the status here: an ordinary init container cannot be resized.
+                let mut step = container.requests.clone();
+                step.add(&sidecars);
+                init_peak.keep_larger(&step);
+            }
         }
+        total.keep_larger(&init_peak);
     }
-    keep_larger(&mut total, &init_peak);
-    if let Some(requests) = demand.pod_level.as_ref().filter(|requests| requests.keys().any(|name| is_pod_level(name)))
+    if let Some(requests) =
+        demand.pod_level.as_ref().filter(|requests| requests.iter().any(|(name, _)| is_pod_level(name)))
     {
         let resized =
             demand.pod_actual.as_ref().map(|actual| resized(demand, requests, actual, demand.pod_allocated.as_ref()));
         for (name, amount) in requests.iter().filter(|(name, _)| is_pod_level(name)) {
             let amount = match &resized {
-                Some(resized) => resized.get(name).copied().unwrap_or(rotate_shared::Quantity::ZERO),
-                None => *amount,
+                Some(resized) => resized.get(name).unwrap_or(Quantity::ZERO),
+                None => amount,
             };
-            total.insert(name.clone(), amount);
+            total.set(Cow::Owned(name.to_owned()), amount);
         }
     }
-    add(&mut total, &demand.overhead);
+    total.add(&demand.overhead);
     total
 }
 
 /// What a container holds: its spec's requests, unless its status knows better.
-fn held(demand: &Demand, container: &Container) -> Amounts {
+fn held<'a>(demand: &Demand<'_>, container: &Container<'a>) -> Exact<'a> {
     match &container.actual {
         Some(actual) => resized(demand, &container.requests, actual, container.allocated.as_ref()),
         None => container.requests.clone(),
@@ -95,11 +104,11 @@ fn held(demand: &Demand, container: &Container) -> Amounts {
 
 /// The larger of what is wanted and what the node still holds; only the latter where the node will never grant the
 /// rest.
-fn resized(demand: &Demand, spec: &Amounts, actual: &Amounts, allocated: Option<&Amounts>) -> Amounts {
-    let mut largest = if demand.resize_infeasible { Amounts::new() } else { spec.clone() };
-    keep_larger(&mut largest, actual);
+fn resized<'a>(demand: &Demand<'_>, spec: &Exact<'a>, actual: &Exact<'a>, allocated: Option<&Exact<'a>>) -> Exact<'a> {
+    let mut largest = if demand.resize_infeasible { Exact::default() } else { spec.clone() };
+    largest.keep_larger(actual);
     if let Some(allocated) = allocated {
-        keep_larger(&mut largest, allocated);
+        largest.keep_larger(allocated);
     }
     largest
 }
@@ -107,18 +116,6 @@ fn resized(demand: &Demand, spec: &Amounts, actual: &Amounts, allocated: Option<
 /// Whether a resource can be requested for a Pod as a whole.
 fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
-}
-
-fn add(to: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
-        to.entry(name.clone()).and_modify(|sum| *sum = *sum + *amount).or_insert(*amount);
-    }
-}
-
-fn keep_larger(of: &mut Amounts, other: &Amounts) {
-    for (name, amount) in other {
-        of.entry(name.clone()).and_modify(|largest| *largest = (*largest).max(*amount)).or_insert(*amount);
-    }
 }
 
 #[cfg(test)]

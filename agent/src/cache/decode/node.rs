@@ -5,81 +5,82 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::DecodeError;
-use super::common::{AmountsWire, Condition, Meta, Text, nullable};
+use super::meta::{Condition, Meta};
 use super::pod::taint_effect;
+use super::text::{Amounts, Text, items, nullable};
 use crate::cache::selector::Taint;
 use crate::cache::{Node, Resources};
 
-const KIND: &str = "Node";
+pub(super) const KIND: &str = "Node";
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct Wire<'a> {
     #[serde(borrow)]
-    metadata: Meta<'a>,
+    pub(super) metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "nullable")]
-    spec: Spec<'a>,
+    pub(super) spec: Spec<'a>,
     #[serde(borrow, deserialize_with = "nullable")]
-    status: Status<'a>,
+    pub(super) status: Status<'a>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec<'a> {
-    unschedulable: Option<bool>,
+pub(super) struct Spec<'a> {
+    #[serde(deserialize_with = "nullable")]
+    pub(super) unschedulable: bool,
     #[serde(borrow, rename = "providerID")]
-    provider_id: Option<Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    taints: Vec<TaintWire<'a>>,
+    pub(super) provider_id: Text<'a>,
+    #[serde(borrow, deserialize_with = "items")]
+    pub(super) taints: Vec<TaintWire<'a>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-struct TaintWire<'a> {
+pub(super) struct TaintWire<'a> {
     #[serde(borrow)]
-    key: Text<'a>,
+    pub(super) key: Text<'a>,
     #[serde(borrow)]
-    value: Option<Text<'a>>,
+    pub(super) value: Text<'a>,
     #[serde(borrow)]
-    effect: Text<'a>,
+    pub(super) effect: Text<'a>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-struct Status<'a> {
-    allocatable: AmountsWire,
-    #[serde(borrow, deserialize_with = "nullable")]
-    conditions: Vec<Condition<'a>>,
+pub(super) struct Status<'a> {
+    #[serde(borrow)]
+    pub(super) allocatable: Amounts<'a>,
+    #[serde(borrow, deserialize_with = "items")]
+    pub(super) conditions: Vec<Condition<'a>>,
 }
 
 impl Wire<'_> {
-    pub(super) fn revision(&self) -> Option<Box<str>> {
-        self.metadata.revision()
-    }
-
-    pub(super) fn into_node(self) -> Result<Node, DecodeError> {
+    pub(super) fn into_node(self) -> Result<(Node, Option<Box<str>>), DecodeError> {
         let Self { metadata, spec, status } = self;
-        let name = metadata.required(KIND, "metadata.name", metadata.name.as_ref())?;
-        let uid = metadata.required(KIND, "metadata.uid", metadata.uid.as_ref())?;
+        let name = Arc::from(metadata.required(KIND, "metadata.name", &metadata.name)?);
+        let uid = Arc::from(metadata.required(KIND, "metadata.uid", &metadata.uid)?);
+        let revision = metadata.revision();
         let taint = |taint: TaintWire<'_>| {
             // An effect that we do not know is none that the scheduler acts on.
-            let effect = taint_effect(&taint.effect.0)?;
-            Some(Taint { key: taint.key.boxed(), value: taint.value.unwrap_or_default().boxed(), effect })
+            let effect = taint_effect(&taint.effect)?;
+            Some(Taint { key: taint.key.boxed(), value: taint.value.boxed(), effect })
         };
         let allocatable = status.allocatable.0;
-        Ok(Node {
+        let node = Node {
             name,
             uid,
             created: metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
             deleting: metadata.deletion_timestamp.is_some(),
-            labels: Arc::new(metadata.labels.into_iter().collect()),
-            annotations: metadata.annotations,
+            labels: Arc::new(metadata.labels.sorted().into_iter().collect()),
+            annotations: metadata.annotations.iter().map(|(key, value)| (key.into(), value.into())).collect(),
             taints: spec.taints.into_iter().filter_map(taint).collect(),
-            unschedulable: spec.unschedulable == Some(true),
+            unschedulable: spec.unschedulable,
             ready: status.conditions.iter().any(|condition| condition.is("Ready", "True")),
             max_pods: allocatable.get("pods").map_or(0, |pods| pods.value()),
             allocatable: Resources::from(&allocatable),
-            provider_id: spec.provider_id.filter(|id| !id.0.is_empty()).map(|id| id.shared()),
-        })
+            provider_id: spec.provider_id.present().map(Arc::from),
+        };
+        Ok((node, revision))
     }
 }

@@ -1,7 +1,9 @@
 //! Claims and volumes on the wire.
 
 use super::DecodeError;
-use super::common::{Meta, NodeSelectorWire, Text, nullable};
+use super::meta::Meta;
+use super::terms::NodeSelectorWire;
+use super::text::{Present, Text, nullable};
 use crate::cache::selector::NodeTerm;
 
 /// A PersistentVolumeClaim, as far as it decides where its Pod may go.
@@ -39,7 +41,7 @@ pub(super) struct ClaimWire<'a> {
 #[serde(default, rename_all = "camelCase")]
 struct ClaimSpec<'a> {
     #[serde(borrow)]
-    volume_name: Option<Text<'a>>,
+    volume_name: Text<'a>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -47,36 +49,34 @@ struct ClaimSpec<'a> {
 pub(super) struct VolumeWire<'a> {
     #[serde(borrow)]
     metadata: Meta<'a>,
-    #[serde(deserialize_with = "nullable")]
-    spec: VolumeSpec,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: VolumeSpec<'a>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct VolumeSpec {
-    node_affinity: Option<VolumeAffinity>,
-    local: Option<Source>,
-    host_path: Option<Source>,
+struct VolumeSpec<'a> {
+    #[serde(borrow)]
+    node_affinity: Option<VolumeAffinity<'a>>,
+    local: Option<Present>,
+    host_path: Option<Present>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-struct VolumeAffinity {
-    required: Option<NodeSelectorWire>,
+struct VolumeAffinity<'a> {
+    #[serde(borrow)]
+    required: Option<NodeSelectorWire<'a>>,
 }
-
-/// Only its presence matters.
-#[derive(Debug, Default, serde::Deserialize)]
-struct Source {}
 
 impl ClaimWire<'_> {
     pub(super) fn into_claim(self) -> Result<ClaimObject, DecodeError> {
         const KIND: &str = "PersistentVolumeClaim";
         let meta = &self.metadata;
         Ok(ClaimObject {
-            namespace: (&*meta.required(KIND, "metadata.namespace", meta.namespace.as_ref())?).into(),
-            name: (&*meta.required(KIND, "metadata.name", meta.name.as_ref())?).into(),
-            volume: self.spec.volume_name.filter(|name| !name.0.is_empty()).map(Text::boxed),
+            namespace: Box::from(meta.required(KIND, "metadata.namespace", &meta.namespace)?),
+            name: Box::from(meta.required(KIND, "metadata.name", &meta.name)?),
+            volume: self.spec.volume_name.present().map(Box::from),
         })
     }
 }
@@ -84,10 +84,11 @@ impl ClaimWire<'_> {
 impl VolumeWire<'_> {
     pub(super) fn into_volume(self) -> Result<VolumeObject, DecodeError> {
         let meta = &self.metadata;
-        let name = meta.required("PersistentVolume", "metadata.name", meta.name.as_ref())?;
+        let name = meta.required("PersistentVolume", "metadata.name", &meta.name)?;
+        let terms = self.spec.node_affinity.and_then(|affinity| affinity.required).map(NodeSelectorWire::into_terms);
         Ok(VolumeObject {
-            name: (&*name).into(),
-            terms: self.spec.node_affinity.and_then(|affinity| affinity.required).map(NodeSelectorWire::into_terms),
+            name: Box::from(name),
+            terms: terms.map(|terms| terms.iter().map(|term| term.map(Box::from)).collect()),
             local: self.spec.local.is_some() || self.spec.host_path.is_some(),
         })
     }

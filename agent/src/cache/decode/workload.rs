@@ -1,6 +1,7 @@
 //! Controllers of Pods on the wire.
 
-use super::common::{Condition, Meta, nullable};
+use super::meta::{Condition, Meta};
+use super::text::{items, nullable};
 use crate::cache::Owner;
 
 /// What a controller wants and has.
@@ -42,7 +43,7 @@ struct Status<'a> {
     desired_number_scheduled: Option<u32>,
     ready: Option<u32>,
     succeeded: Option<u32>,
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(borrow, deserialize_with = "items")]
     conditions: Vec<Condition<'a>>,
 }
 
@@ -61,7 +62,7 @@ impl Wire<'_> {
             None => parallelism,
         });
         Workload {
-            owner: metadata.controller(),
+            owner: metadata.owner_references.to_owner(),
             desired: spec.replicas.or(job).or(status.desired_number_scheduled),
             ready: status.ready_replicas.or(status.number_ready).or(status.ready).unwrap_or(0),
         }

@@ -233,12 +233,10 @@ fn event<R: Resource>(path: &str, line: &[u8]) -> Result<Option<Event<R::Object>
 fn read<R: Resource>(json: &str) -> Event<R::Object> {
     match R::Object::decode(json.into()) {
         Ok((object, revision)) => Event::Applied(object, revision),
-        Err(error) => Event::Unreadable(Unreadable {
-            kind: R::KIND,
-            object: decode::identity(json).unwrap_or_default(),
-            node: decode::bound_to(json),
-            message: error.to_string(),
-        }),
+        Err(error) => {
+            let (object, node) = decode::fragment(json);
+            Event::Unreadable(Unreadable { kind: R::KIND, object, node, message: error.to_string() })
+        }
     }
 }
 

@@ -2,27 +2,27 @@
 
 use super::*;
 
-fn amounts(pairs: &[(&str, &str)]) -> Amounts {
-    pairs.iter().map(|(name, amount)| ((*name).to_owned(), amount.parse().unwrap())).collect()
+fn amounts(pairs: &[(&'static str, &str)]) -> Exact<'static> {
+    pairs.iter().map(|(name, amount)| (*name, amount.parse().unwrap())).collect()
 }
 
-fn container(pairs: &[(&str, &str)]) -> Container {
+fn container(pairs: &[(&'static str, &str)]) -> Container<'static> {
     Container { requests: amounts(pairs), ..Container::default() }
 }
 
-fn cpu(amount: &str) -> Container {
+fn cpu(amount: &str) -> Container<'static> {
     container(&[("cpu", amount)])
 }
 
-fn sidecar(amount: &str) -> Container {
+fn sidecar(amount: &str) -> Container<'static> {
     Container { restartable: true, ..cpu(amount) }
 }
 
-fn demand(containers: Vec<Container>, init_containers: Vec<Container>) -> Demand {
-    Demand { containers, init_containers, ..Demand::default() }
+fn demand(containers: Vec<Container<'static>>, init_containers: Vec<Container<'static>>) -> Demand<'static> {
+    Demand { containers: containers.into(), init_containers: init_containers.into(), ..Demand::default() }
 }
 
-fn milli_cpu(demand: &Demand) -> i64 {
+fn milli_cpu(demand: &Demand<'_>) -> i64 {
     effective(demand).milli_cpu
 }
 

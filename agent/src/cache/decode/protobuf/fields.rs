@@ -4,8 +4,6 @@
 //! its content unread. A message within a message is a slice of it, so that no length can reach beyond its frame. Kubernetes'
 //! messages hold no repeated numbers, so that packed fields do not occur among those that are read.
 
-use std::borrow::Cow;
-
 /// Why bytes are no message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
@@ -180,12 +178,6 @@ impl<'a> Field<'a> {
     #[inline]
     pub(in crate::cache) fn text(&self) -> Result<&'a str, ProtobufError> {
         std::str::from_utf8(self.bytes()?).map_err(|_| ProtobufError::Text(self.number))
-    }
-
-    /// A text, as objects keep it.
-    #[inline]
-    pub(in crate::cache) fn cow(&self) -> Result<Cow<'a, str>, ProtobufError> {
-        self.text().map(Cow::Borrowed)
     }
 
     /// An `int64`.
