@@ -206,7 +206,9 @@ impl<'a> Field<'a> {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Vec<(u32, Option<i64>, Option<&[u8]>)>, ProtobufError> {
+    type Seen<'a> = (u32, Option<i64>, Option<&'a [u8]>);
+
+    fn read(bytes: &[u8]) -> Result<Vec<Seen<'_>>, ProtobufError> {
         let mut fields = Fields::of(bytes);
         let mut found = Vec::new();
         while let Some(field) = fields.next()? {
