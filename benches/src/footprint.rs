@@ -80,7 +80,8 @@ pub fn surroundings(cluster: &Realistic, encoding: Encoding) -> State {
         let object = cluster.node(number, encoding);
         state.apply_node(decode::node(encoded(encoding, &object)).expect("a node can be read"));
     }
-    for object in cluster.pdbs(encoding) {
+    for number in 0..cluster.budgets() {
+        let object = cluster.pdb(number, encoding);
         state.apply_pdb(decode::pdb(encoded(encoding, &object)).expect("a budget can be read"));
     }
     state

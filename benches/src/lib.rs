@@ -3,6 +3,7 @@
 pub mod alloc;
 pub mod footprint;
 pub mod realistic;
+pub mod server;
 pub mod wire;
 
 use std::collections::BTreeMap;

@@ -35,6 +35,8 @@ pub struct Realistic {
     pods: usize,
     nodes: usize,
     workloads: Vec<Workload>,
+    /// Those that have a disruption budget.
+    budgets: Vec<usize>,
     pieces: RwLock<HashMap<Key, Arc<Piece>>>,
 }
 
@@ -64,7 +66,8 @@ impl Realistic {
 
     fn of(workloads: Vec<Workload>, nodes: usize) -> Self {
         let pods = workloads.last().map_or(0, |last| last.first + last.pods);
-        Self { pods, nodes, workloads, pieces: RwLock::default() }
+        let budgets = (0..workloads.len()).filter(|at| pdb::has(&workloads[*at])).collect();
+        Self { pods, nodes, workloads, budgets, pieces: RwLock::default() }
     }
 
     /// How many Pods.
@@ -91,10 +94,20 @@ impl Realistic {
         encoding.encode(&node::node(number as u64))
     }
 
-    /// All disruption budgets.
+    /// How many disruption budgets.
     #[must_use]
-    pub fn pdbs(&self, encoding: Encoding) -> Vec<Vec<u8>> {
-        self.workloads.iter().filter_map(pdb::pdb).map(|pdb| encoding.encode(&pdb)).collect()
+    pub fn budgets(&self) -> usize {
+        self.budgets.len()
+    }
+
+    /// The disruption budget with this number.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[must_use]
+    pub fn pdb(&self, number: usize, encoding: Encoding) -> Vec<u8> {
+        encoding.encode(&pdb::pdb(&self.workloads[self.budgets[number]]))
     }
 
     /// The stage of a Pod that is not replaced at the moment.

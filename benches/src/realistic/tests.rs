@@ -75,7 +75,8 @@ fn nodes_and_budgets_are_what_kubernetes_types_read() {
         .map(|number| serde_json::from_slice::<Node>(&cluster.node(number, Encoding::Json)).unwrap().metadata.name)
         .collect();
     assert_eq!(names.len(), 50);
-    let budgets = cluster.pdbs(Encoding::Json);
-    assert!(budgets.iter().all(|budget| serde_json::from_slice::<PodDisruptionBudget>(budget).is_ok()));
-    assert!(!budgets.is_empty());
+    assert!(cluster.budgets() > 0);
+    for number in 0..cluster.budgets() {
+        serde_json::from_slice::<PodDisruptionBudget>(&cluster.pdb(number, Encoding::Json)).unwrap();
+    }
 }
