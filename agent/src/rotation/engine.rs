@@ -97,8 +97,9 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let (image, timeout) = (config.placeholder_image.clone(), config.effect_timeout);
+        let scoped = !cache.read().covers_cluster();
         Self {
-            executor: Executor { client, image, timeout },
+            executor: Executor { client, image, timeout, scoped },
             config,
             cache,
             store,

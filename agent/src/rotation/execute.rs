@@ -9,7 +9,8 @@ use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod as ApiPod;
 use kube::Client;
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use kube::core::PartialObjectMeta;
 use rotate_shared::plan::Notice;
 use rotate_shared::{Amounts, Code, names};
 use serde_json::Value;
@@ -39,6 +40,8 @@ pub(super) struct Executor {
     pub(super) image: String,
     /// How long one effect may take.
     pub(super) timeout: Duration,
+    /// The cache does not read every Pod: what it would miss is asked for.
+    pub(super) scoped: bool,
 }
 
 // kube's client has no `Debug`.
@@ -76,7 +79,12 @@ impl Subject {
 #[derive(Debug)]
 pub(super) enum Done {
     Marked(bool),
-    Listed(BTreeSet<String>),
+    Listed {
+        /// UIDs of the Pods that are bound to the node.
+        bound: BTreeSet<String>,
+        /// `namespace/name` of Pods that the scheduler intends to put there; only what the cache would miss.
+        arriving: Vec<String>,
+    },
     Volumes(Vec<(ClaimKey, Claim)>),
     Owner(Owner, Option<Workload>),
     Reserved(Reservation, String),
@@ -151,7 +159,8 @@ impl Executor {
             }
             Effect::List => {
                 let pods = feed::list_node_pods(&self.client, &subject.node).await?;
-                Ok(Done::Listed(pods.iter().map(|pod| pod.uid.to_string()).collect()))
+                let arriving = if self.scoped { self.arriving(&subject.node).await? } else { Vec::new() };
+                Ok(Done::Listed { bound: pods.iter().map(|pod| pod.uid.to_string()).collect(), arriving })
             }
             Effect::ReadVolumes(claims) => {
                 let read = feed::claims(&self.client, claims.iter().cloned().collect()).await?;
@@ -188,6 +197,19 @@ impl Executor {
                 Ok(Done::NodeDeleted)
             }
         }
+    }
+
+    /// Pods of any namespace that the scheduler intends to put on a node and has not bound.
+    async fn arriving(&self, node: &str) -> Result<Vec<String>, ExecuteError> {
+        let nominated =
+            format!("status.nominatedNodeName={node},spec.nodeName=,status.phase!=Succeeded,status.phase!=Failed");
+        let pods = Api::<ApiPod>::all(self.client.clone());
+        let pods = pods.list_metadata(&ListParams::default().fields(&nominated)).await?.items.into_iter();
+        let pods = pods.filter(|pod| pod.metadata.namespace.as_deref() != Some(names::ROOM_NAMESPACE));
+        let path = |pod: PartialObjectMeta<ApiPod>| {
+            format!("{}/{}", pod.metadata.namespace.unwrap_or_default(), pod.metadata.name.unwrap_or_default())
+        };
+        Ok(pods.map(path).collect())
     }
 
     /// Reads the node, and patches it if there is anything to change. The patch carries the resourceVersion: a cordon
@@ -361,7 +383,10 @@ impl Memory {
                 self.marks = Some((marked, now));
                 self.listed = None;
             }
-            Done::Listed(uids) => self.listed = Some((uids, now)),
+            Done::Listed { bound, arriving } => {
+                self.listed = Some((bound, now));
+                self.arriving = arriving;
+            }
             Done::Volumes(claims) => self.volumes.claims.extend(claims),
             Done::Owner(owner, workload) => {
                 self.owners.insert(owner.uid.to_string(), (now, workload));

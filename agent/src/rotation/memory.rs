@@ -30,6 +30,9 @@ pub(super) struct Memory {
     /// UIDs of the Pods of the last consistent list of this phase, and when it was read. One from before the cordon is
     /// no barrier, and neither is an old one.
     pub(super) listed: Option<(BTreeSet<String>, Timestamp)>,
+    /// Pods that the scheduler intended to put on the candidate when it was listed, and that the cache may not see:
+    /// `namespace/name`.
+    pub(super) arriving: Vec<String>,
     /// Claims that were read.
     pub(super) volumes: Volumes,
     /// The Pods to move as they were, so that room can be judged for replacements that do not exist yet.
@@ -115,6 +118,9 @@ impl Memory {
         }
         let fresh = |at: Timestamp| now.duration_since(at) < LAG;
         self.listed = self.listed.take().filter(|(_, at)| fresh(*at));
+        if self.listed.is_none() {
+            self.arriving.clear();
+        }
         for moved in record.moves() {
             if let Some(pod) = state.pod(&moved.uid) {
                 if pod.phase.is_finished() && pod.deleted.is_none() {

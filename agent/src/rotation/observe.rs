@@ -72,7 +72,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         verdicts,
         leaving,
         shutting_down,
-        arriving: state.arriving_on(&record.node).iter().filter(|pod| !pod.is_placeholder()).map(Pod::path).collect(),
+        arriving: arriving(&known),
         budgets,
         owners: groups.into_iter().map(|group| group.seen).collect(),
         needs,
@@ -113,6 +113,14 @@ fn barrier(known: &Known<'_>) -> Barrier {
     let Some((listed, _)) = &known.memory.listed else { return Barrier::Open };
     let in_cache: BTreeSet<_> = known.state.pods_on(&known.entry.record.node).into_iter().map(|pod| pod.uid).collect();
     if listed.iter().all(|uid| in_cache.contains(&**uid)) { Barrier::Passed } else { Barrier::Open }
+}
+
+/// Pods that the scheduler intends to put on the candidate, as the cache shows them and as they were last listed.
+fn arriving(known: &Known<'_>) -> Vec<String> {
+    let pods = known.state.arriving_on(&known.entry.record.node);
+    let seen = pods.iter().filter(|pod| !pod.is_placeholder()).map(Pod::path);
+    let all: BTreeSet<_> = seen.chain(known.memory.arriving.iter().cloned()).collect();
+    all.into_iter().collect()
 }
 
 // === Pods on the candidate ===

@@ -85,8 +85,10 @@ pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<(
     let lists: Vec<_> = pods.filter(|request| request.name().is_empty()).collect();
     ensure!(lists.iter().any(|list| list.verb == "watch" && list.uri.contains(&format!("nodeName%3D{candidate}"))));
     ensure!(lists.iter().any(|list| list.verb == "watch" && list.namespace() == "shop"), "{lists:#?}");
+    let selectors = ["fieldSelector=spec.nodeName%3D", "fieldSelector=status.nominatedNodeName%3D"];
     for list in lists {
-        let scoped = !list.namespace().is_empty() || list.uri.contains("fieldSelector=spec.nodeName");
+        let selected = selectors.iter().any(|selector| list.uri.contains(selector));
+        let scoped = !list.namespace().is_empty() || selected;
         ensure!(scoped && list.namespace() != "other", "{} {}", list.verb, list.uri);
     }
     Ok(())

@@ -22,7 +22,8 @@ fn lists(world: &World, since: usize) -> BTreeSet<String> {
     let what = |path: &str, query: &str| {
         let selector = query.split('&').find_map(|part| part.strip_prefix("fieldSelector=spec.nodeName%3D"));
         let namespace = path.strip_prefix("/api/v1/namespaces/").and_then(|rest| rest.split('/').next());
-        selector.map(|node| format!("node {node}")).or(namespace.map(|name| format!("namespace {name}")))
+        let arriving = query.contains("fieldSelector=status.nominatedNodeName%3Da%2C").then(|| "arriving".to_owned());
+        selector.map(|node| format!("node {node}")).or(arriving).or(namespace.map(|name| format!("namespace {name}")))
     };
     pods.map(|request| what(&request.path, &request.query).unwrap_or_else(|| "everything".to_owned())).collect()
 }

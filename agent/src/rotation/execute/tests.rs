@@ -23,7 +23,7 @@ fn executor() -> (Sim, Executor, Subject) {
         deadline_seconds: 3600,
     };
     let client = Client::new(sim.router(), "default");
-    let executor = Executor { client, image: "pause".to_owned(), timeout: Duration::from_secs(5) };
+    let executor = Executor { client, image: "pause".to_owned(), timeout: Duration::from_secs(5), scoped: false };
     (sim, executor, subject)
 }
 
@@ -108,8 +108,19 @@ async fn the_barrier_lists_the_nodes_own_pods() {
         sim.create(pod);
     }
     let uid = sim.get("pods", "shop", "p1").unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
-    let Ok(Done::Listed(uids)) = executor.execute(&subject, &Effect::List).await else { panic!("listed") };
-    assert_eq!(uids, BTreeSet::from([uid]));
+    let mut waiting = objects::pod("waiting", "other", &objects::template("web", "100m", "16Mi"));
+    waiting["spec"]["schedulerName"] = json!("another");
+    sim.create(objects::namespace("other", &json!({})));
+    sim.create(waiting);
+    sim.edit("pods", "other", "waiting", |pod| pod["status"]["nominatedNodeName"] = json!("a"));
+    let list = async |executor: &Executor| match executor.execute(&subject, &Effect::List).await {
+        Ok(Done::Listed { bound, arriving }) => (bound, arriving),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(list(&executor).await, (BTreeSet::from([uid.clone()]), vec![]));
+    let scoped = Executor { scoped: true, ..executor };
+    let arriving = vec!["other/waiting".to_owned()];
+    assert_eq!(list(&scoped).await, (BTreeSet::from([uid]), arriving), "the cache might not see it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -135,7 +135,7 @@ fn an_old_list_and_one_from_before_the_cordon_do_not_count() {
     let state = cluster(&entry, &["b"], [old("p1")]);
     let mut memory = Memory::default();
     let list = |memory: &mut Memory, second| {
-        let listed = Done::Listed(BTreeSet::from(["p1".to_owned()]));
+        let listed = Done::Listed { bound: BTreeSet::from(["p1".to_owned()]), arriving: Vec::new() };
         memory.end("cand", &Effect::List, Ok(listed), &state, after(second));
         memory.refresh(&entry.record, &state, after(second));
         assert_eq!(seen(&entry, &state, memory).barrier, Barrier::Passed);
@@ -146,6 +146,20 @@ fn an_old_list_and_one_from_before_the_cordon_do_not_count() {
     assert_eq!(seen(&entry, &state, &memory).barrier, Barrier::Open);
     list(&mut memory, 31);
     memory.end("cand", &Effect::Mark, Ok(Done::Marked(true)), &state, after(32));
+    assert_eq!(seen(&entry, &state, &memory).barrier, Barrier::Open);
+}
+
+#[test]
+fn pods_that_were_listed_as_arriving_are_waited_for_until_the_next_list() {
+    let entry = entry(&["p1"]);
+    let state = cluster(&entry, &["b"], []);
+    let mut memory = Memory::default();
+    let listed = Done::Listed { bound: BTreeSet::new(), arriving: vec!["other/waiting".to_owned()] };
+    memory.refresh(&entry.record, &state, after(55));
+    memory.end("cand", &Effect::List, Ok(listed), &state, after(55));
+    assert_eq!(seen(&entry, &state, &memory).arriving, ["other/waiting"]);
+    memory.refresh(&entry.record, &state, after(80));
+    assert!(seen(&entry, &state, &memory).arriving.is_empty(), "it has to be listed again");
     assert_eq!(seen(&entry, &state, &memory).barrier, Barrier::Open);
 }
 
