@@ -11,6 +11,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 #[path = "predicate/checks.rs"]
 mod checks;
+#[path = "controlplane/encodings.rs"]
+mod encodings;
 #[path = "controlplane/harness.rs"]
 mod harness;
 #[path = "controlplane/installed.rs"]
@@ -50,6 +52,9 @@ fn main() -> ExitCode {
         }),
         trial(&shared, "audit_log_tells_who_asked_for_what", async |plane| {
             selftest::the_audit_log_tells_who_asked_for_what(plane).await
+        }),
+        trial(&shared, "both_encodings_are_read_to_the_same_values", async |plane| {
+            encodings::both_encodings_are_read_to_the_same_values(plane).await
         }),
         trial(&shared, "rights_of_the_manifests_suffice", async |_| {
             installed::the_rights_of_the_manifests_suffice().await

@@ -14,6 +14,9 @@ mod meta;
 mod node;
 mod pod;
 
+#[cfg(test)]
+mod tests;
+
 pub use envelope::{Envelope, List, Status, WatchEvent, envelope, list, status, watch_event};
 pub use fields::ProtobufError;
 

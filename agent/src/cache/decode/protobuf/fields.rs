@@ -86,6 +86,14 @@ impl<'a> Fields<'a> {
         Ok(Some(Field { number, content }))
     }
 
+    /// What is left of a message whose end is cut off, where that is within a field of bytes: as much of it as there is.
+    pub(in crate::cache) fn cut_off(mut self) -> Option<Field<'a>> {
+        match self.tag() {
+            Ok((number, 2)) if self.number().is_ok() => Some(Field { number, content: Content::Bytes(self.rest) }),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn tag(&mut self) -> Result<(u32, u8), ProtobufError> {
         let tag = self.number()?;

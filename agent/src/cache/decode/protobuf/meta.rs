@@ -195,38 +195,50 @@ pub(in crate::cache::decode) fn glance(message: &[u8]) -> (Glance, Result<(), Pr
 }
 
 fn glance_into(message: &[u8], glance: &mut Glance) -> Result<(), ProtobufError> {
-    let present = |field: &Field<'_>| field.text().map(|text| (!text.is_empty()).then(|| Box::from(text)));
     let mut fields = Fields::of(message);
-    while let Some(field) = fields.next()? {
-        match field.number {
-            1 => {
-                let mut fields = field.message()?;
-                while let Some(field) = fields.next()? {
-                    match field.number {
-                        1 => glance.identity.name = field.text()?.into(),
-                        3 => glance.identity.namespace = present(&field)?,
-                        5 => glance.identity.uid = field.text()?.into(),
-                        6 => glance.identity.revision = present(&field)?,
-                        12 => {
-                            let (key, value) = field.entry()?;
-                            if text(key)? == INITIAL_EVENTS_END {
-                                glance.initial_end = text(value)? == "true";
-                            }
-                        }
-                        _ => {}
+    loop {
+        let here = fields;
+        match fields.next() {
+            Ok(Some(field)) => glance_at(&field, glance)?,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                if let Some(field) = here.cut_off() {
+                    // That it is cut off is said anyway.
+                    let _ = glance_at(&field, glance);
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// The metadata, or the spec.
+fn glance_at(field: &Field<'_>, glance: &mut Glance) -> Result<(), ProtobufError> {
+    let present = |field: &Field<'_>| field.text().map(|text| (!text.is_empty()).then(|| Box::from(text)));
+    if field.number == 1 {
+        let mut fields = field.message()?;
+        while let Some(field) = fields.next()? {
+            match field.number {
+                1 => glance.identity.name = field.text()?.into(),
+                3 => glance.identity.namespace = present(&field)?,
+                5 => glance.identity.uid = field.text()?.into(),
+                6 => glance.identity.revision = present(&field)?,
+                12 => {
+                    let (key, value) = field.entry()?;
+                    if text(key)? == INITIAL_EVENTS_END {
+                        glance.initial_end = text(value)? == "true";
                     }
                 }
+                _ => {}
             }
-            2 => {
-                // Only in the spec of a Pod is field 10 a text; nobody asks for the node of another kind.
-                let mut fields = field.message()?;
-                while let Some(field) = fields.next()? {
-                    if field.number == 10 {
-                        glance.node = present(&field).ok().flatten();
-                    }
-                }
+        }
+    } else if field.number == 2 {
+        // Only in the spec of a Pod is field 10 a text; nobody asks for the node of another kind.
+        let mut fields = field.message()?;
+        while let Some(field) = fields.next()? {
+            if field.number == 10 {
+                glance.node = present(&field).ok().flatten();
             }
-            _ => {}
         }
     }
     Ok(())
