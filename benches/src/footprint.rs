@@ -47,19 +47,33 @@ fn ratio(bytes: i64, among: usize) -> f64 {
     bytes as f64 / among as f64
 }
 
-/// Puts the cluster into a cache and counts.
+/// Puts the cluster into a cache and counts. Pods are made in batches of this many; `around` is given the taking in of
+/// each batch, to do it and, maybe, to see how long it takes.
 #[must_use]
-pub fn measure(cluster: &Realistic, encoding: Encoding) -> (State, Footprint) {
+pub fn measure(
+    cluster: &Realistic,
+    encoding: Encoding,
+    batch: usize,
+    mut around: impl FnMut(&mut dyn FnMut()),
+) -> (State, Footprint) {
     cluster.prepare(encoding);
-    // Reused for each Pod, and there before anything is counted.
-    let mut buffer = Vec::with_capacity(1 << 20);
+    // Reused for each batch, and there before anything is counted.
+    let mut buffer = Vec::with_capacity(batch * LARGEST);
+    let mut ends = Vec::with_capacity(batch);
     let (mut state, node_bytes) = alloc::bytes_kept(|| surroundings(cluster, encoding));
     alloc::reset_peak();
     let before = alloc::counts();
-    for pod in 0..cluster.pods() {
+    for first in (0..cluster.pods()).step_by(batch) {
         buffer.clear();
-        cluster.put_pod(pod, encoding, &mut buffer);
-        apply(&mut state, encoding, &buffer);
+        ends.clear();
+        for pod in first..cluster.pods().min(first + batch) {
+            cluster.put_pod(pod, encoding, &mut buffer);
+            ends.push(buffer.len());
+        }
+        around(&mut || {
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            starts.zip(&ends).for_each(|(start, end)| apply(&mut state, encoding, &buffer[start..*end]));
+        });
     }
     let after = alloc::counts();
     let footprint = Footprint {
@@ -71,6 +85,9 @@ pub fn measure(cluster: &Realistic, encoding: Encoding) -> (State, Footprint) {
     };
     (state, footprint)
 }
+
+/// No Pod is larger.
+const LARGEST: usize = 12 << 10;
 
 /// A cache that knows the cluster's nodes and budgets.
 #[must_use]

@@ -13,7 +13,7 @@ const MOST: f64 = 600.0;
 
 fn measure(pods: usize) -> Footprint {
     let cluster = Realistic::new(pods, Realistic::nodes_for(pods));
-    let (state, footprint) = footprint::measure(&cluster, Encoding::Json);
+    let (state, footprint) = footprint::measure(&cluster, Encoding::Protobuf, 1, |take_in| take_in());
     assert_eq!(state.counts().pods, pods);
     footprint
 }

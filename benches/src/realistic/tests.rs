@@ -3,7 +3,10 @@ use std::collections::HashSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
+use rotate_agent::cache::decode;
+
 use super::*;
+use crate::footprint::encoded;
 
 fn pods(cluster: &Realistic) -> Vec<Pod> {
     let read = |pod| {
@@ -78,5 +81,33 @@ fn nodes_and_budgets_are_what_kubernetes_types_read() {
     assert!(cluster.budgets() > 0);
     for number in 0..cluster.budgets() {
         serde_json::from_slice::<PodDisruptionBudget>(&cluster.pdb(number, Encoding::Json)).unwrap();
+    }
+}
+
+#[test]
+fn both_encodings_say_the_same_to_the_cache() {
+    for cluster in [Realistic::new(300, 30), Realistic::hostile(40, 4)] {
+        for pod in 0..cluster.pods() {
+            for stage in [Stage::Pending, Stage::Starting, Stage::Ready, Stage::Succeeded] {
+                let put = |encoding| {
+                    let mut bytes = Vec::new();
+                    cluster.put(Place { pod, generation: 0 }, stage, 7, encoding, &mut bytes);
+                    bytes
+                };
+                let (json, protobuf) = (put(Encoding::Json), put(Encoding::Protobuf));
+                let json = decode::pod(encoded(Encoding::Json, &json)).unwrap();
+                assert_eq!(json, decode::pod(encoded(Encoding::Protobuf, &protobuf)).unwrap());
+            }
+        }
+        for node in 0..cluster.nodes() {
+            let (json, protobuf) = (cluster.node(node, Encoding::Json), cluster.node(node, Encoding::Protobuf));
+            let json = decode::node(encoded(Encoding::Json, &json)).unwrap();
+            assert_eq!(json, decode::node(encoded(Encoding::Protobuf, &protobuf)).unwrap());
+        }
+        for budget in 0..cluster.budgets() {
+            let (json, protobuf) = (cluster.pdb(budget, Encoding::Json), cluster.pdb(budget, Encoding::Protobuf));
+            let json = decode::pdb(encoded(Encoding::Json, &json)).unwrap();
+            assert_eq!(json, decode::pdb(encoded(Encoding::Protobuf, &protobuf)).unwrap());
+        }
     }
 }
