@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::cache::feed::Feeds;
+use crate::cache::feed::{Feeds, Options};
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
@@ -44,6 +44,9 @@ pub struct Config {
     pub history_limit: usize,
     /// Which Pods are read. Default all.
     pub pod_cache: PodCache,
+    /// Over how many watches the Pods are divided; above 1 the API server must have the feature gate
+    /// `ShardedListAndWatch`. Default 1.
+    pub pod_shards: u8,
 }
 
 /// Which Pods an agent reads: `docs/decisions/009-scoped-cache.md`.
@@ -75,6 +78,7 @@ impl Default for Config {
             max_concurrent: Self::MAX_CONCURRENT,
             history_limit: Self::HISTORY_LIMIT,
             pod_cache: PodCache::default(),
+            pod_shards: 1,
         }
     }
 }
@@ -148,7 +152,8 @@ impl Agent {
         let engine =
             Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term.clone(), clock);
         let resign = CancellationToken::new();
-        let mut feeds = Feeds::run(client.clone(), cache.clone(), clock);
+        let options = Options { shards: config.pod_shards, ..Options::default() };
+        let mut feeds = Feeds::run(client.clone(), options, cache.clone(), clock);
 
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {

@@ -51,6 +51,10 @@ pub struct Run {
     /// Which Pods are read
     #[arg(long, env = "ROTATE_POD_CACHE", value_name = "WHICH", value_enum, default_value = "cluster")]
     pub pod_cache: PodCache,
+    /// Over how many watches the Pods are divided, a power of two up to 64; above 1 the API server needs the feature gate
+    /// ShardedListAndWatch
+    #[arg(long, env = "ROTATE_POD_SHARDS", value_name = "N", default_value_t = 1, value_parser = shards)]
+    pub pod_shards: u8,
     /// Form of the log on stderr
     #[arg(long, env = "ROTATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -97,7 +101,16 @@ impl Run {
             max_concurrent: self.max_concurrent,
             history_limit: self.history_limit,
             pod_cache: self.pod_cache,
+            pod_shards: self.pod_shards,
         })
+    }
+}
+
+/// A number of watches that divides the hashes evenly, and not more of them than an API server should serve to one client.
+fn shards(typed: &str) -> Result<u8, String> {
+    match typed.parse::<u8>() {
+        Ok(count) if count.is_power_of_two() && count <= 64 => Ok(count),
+        _ => Err("it must be 1, 2, 4, 8, 16, 32 or 64".to_owned()),
     }
 }
 
@@ -140,6 +153,15 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_library() {
         assert_eq!(run(&[]).config().unwrap(), Config::default());
+    }
+
+    #[test]
+    fn pods_are_divided_among_a_power_of_two_of_watches() {
+        assert_eq!(run(&["--pod-shards", "64"]).config().unwrap().pod_shards, 64);
+        for refused in ["0", "3", "128", "256", "-1", "two"] {
+            let cli = Cli::try_parse_from(["rotate-agent", "--pod-shards", refused]);
+            assert!(cli.unwrap_err().to_string().contains("1, 2, 4"), "{refused}");
+        }
     }
 
     #[test]

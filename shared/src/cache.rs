@@ -37,12 +37,24 @@ pub struct FeedInfo {
     pub scope: Option<String>,
     /// Whether all of them were read once.
     pub synced: bool,
+    /// Whether a watch is open.
+    #[serde(default)]
+    pub connected: bool,
+    /// How many objects the list that is under way has brought so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<u64>,
     /// The resourceVersion up to which they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Seconds since the API server was last heard of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
+    /// How often a complete list was read since the agent started.
+    #[serde(default)]
+    pub lists: u64,
+    /// How often an open watch fell silent and was given up since the agent started.
+    #[serde(default)]
+    pub stalls: u64,
     /// How often a list or a watch failed since the agent started.
     #[serde(default)]
     pub errors: u64,
@@ -52,4 +64,7 @@ pub struct FeedInfo {
     /// How many objects could not be read since the agent started.
     #[serde(default)]
     pub unreadable: u64,
+    /// How many events were of a type that the agent does not know.
+    #[serde(default)]
+    pub unknown: u64,
 }

@@ -295,18 +295,24 @@ fn cache() {
             kind: "pods".to_owned(),
             scope: Some("node a".to_owned()),
             synced: true,
+            connected: true,
+            reading: Some(9),
             revision: Some("12".to_owned()),
             age_seconds: Some(3),
+            lists: 2,
+            stalls: 1,
             errors: 1,
             last_error: Some("reach the API server".to_owned()),
             unreadable: 0,
+            unknown: 0,
         }],
     };
     let written = json!({
         "apiVersion": "kubectl-rotate.dev/v1", "kind": "Cache", "synced": false, "pods": 1, "nodes": 2,
         "disruptionBudgets": 3, "shapes": 4, "labelSets": 5,
         "feeds": [{
-            "kind": "pods", "scope": "node a", "synced": true, "revision": "12", "ageSeconds": 3, "errors": 1,
+            "kind": "pods", "scope": "node a", "synced": true, "connected": true, "reading": 9, "revision": "12", "ageSeconds": 3, "lists": 2,
+            "stalls": 1, "errors": 1, "unknown": 0,
             "lastError": "reach the API server", "unreadable": 0
         }]
     });

@@ -1,32 +1,34 @@
-//! List and watch of one resource as a stream of trimmed objects.
+//! List and watch as a stream of objects that are read trimmed.
 //!
 //! ```text
-//! Feed (API server, JSON) ──pages, then events──▶ reflect (one task a kind) ──▶ Cache::write
-//!                                                    │ revision, backoff, stall        │
-//!                                                    └──────────────▶ Health ◀─────────┘
+//! Api ──▶ Frames ──▶ envelope ──Event(Object: bytes)──▶ reflect (one task a Source) ──read, then──▶ Cache::write
+//! requests  bytes      objects cut out                    │ revision, backoff, stall, relist │
+//!                                                         └────────────▶ Health ◀────────────┘
 //! ```
 //!
-//! A list that has to be taken again (the server has forgotten our resourceVersion) is applied over what is there and
-//! sweeps the rest at its end: readers never see an empty cache.
+//! The first list is streamed as the beginning of the watch where the server can do that, else read in pages. A list that
+//! has to be taken again (the server has forgotten our resourceVersion) is applied over what is there and sweeps the rest
+//! at its end: readers never see an empty cache, and a list that breaks off sweeps nothing.
 
+mod api;
 mod backoff;
+mod encoding;
+mod envelope;
+mod frames;
 mod health;
-mod json;
-mod lines;
 mod lookup;
 mod reflect;
 mod resource;
 mod scopes;
 mod source;
+mod told;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
-use futures::stream::BoxStream;
 use kube::Client;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -34,11 +36,14 @@ pub use self::health::{FeedHealth, Health};
 pub use self::lookup::{claims, list_node_pods, volumes};
 pub use self::source::Source;
 
-use self::json::JsonFeed;
+pub(crate) use self::reflect::SILENCE;
+
+use self::api::Api;
+use self::encoding::Object;
 use self::reflect::reflect;
 use self::resource::Resource;
-use super::decode::{DecodeError, Identity};
-use super::index::{Kind, Unreadable};
+use super::decode::DecodeError;
+use super::index::Kind;
 use super::{Cache, Node, Pdb, Pod};
 use crate::clock::Clock;
 
@@ -75,12 +80,43 @@ pub enum FeedError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Neither JSON nor protobuf.
+    #[error("read {path}: it is answered as {content_type:?}, which is neither JSON nor protobuf")]
+    ContentType {
+        /// What was asked for.
+        path: String,
+        /// What the server says it answers.
+        content_type: String,
+    },
+    /// A list that was streamed ended before its end.
+    #[error("read a whole list: the server ended it before its last object")]
+    BrokenOff,
+    /// The server watches, but does not begin with what there is.
+    #[error("stream a list: the server ignores sendInitialEvents")]
+    NotStreamed,
+    /// The server sends all Pods where a part was asked for.
+    #[error(
+        "divide the Pods among several watches: the API server does not confirm shardSelector, for which it needs the \
+         feature gate ShardedListAndWatch"
+    )]
+    NotSharded,
     /// A single object, where there is no going on without it.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
 impl FeedError {
+    /// Whether the server does not stream lists, rather than not now: without the feature gate `WatchList` the parameters
+    /// are invalid, and what is between us and a server may drop them.
+    fn refuses_streams(&self) -> bool {
+        match self {
+            Self::NotStreamed => true,
+            Self::Refused { status: 400 | 422, .. } => true,
+            Self::Refused { status: 403, message, .. } => message.contains("WatchList"),
+            _ => false,
+        }
+    }
+
     /// How long the server wants to be left alone.
     fn retry_after(&self) -> Duration {
         match self {
@@ -90,57 +126,75 @@ impl FeedError {
     }
 }
 
+/// How lists and watches are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether protobuf is asked for, with JSON behind it. It is a third of the bytes and a fraction of the work.
+    /// Default true.
+    pub protobuf: bool,
+    /// Whether lists are streamed where the server does that. Default true.
+    pub stream: bool,
+    /// Over how many watches the Pods are divided; the server must have the feature gate `ShardedListAndWatch`.
+    /// Default 1: not at all.
+    pub shards: u8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { protobuf: false, stream: true, shards: 1 }
+    }
+}
+
 /// What a feed says.
 #[derive(Debug)]
-pub(super) enum Event<T> {
+enum Event {
     /// The object is new or has changed.
-    Applied(T, Option<Box<str>>),
+    Applied(Object),
     /// The object is gone.
-    Deleted(Identity),
-    /// Nothing has changed up to this resourceVersion.
-    Bookmark(Box<str>),
-    /// The object is new or has changed, and cannot be read.
-    Unreadable(Unreadable),
+    Deleted(Object),
+    /// Nothing else has changed up to this resourceVersion.
+    Bookmark {
+        /// Up to which.
+        revision: Box<str>,
+        /// Everything there is has been sent: the list within the watch ends here.
+        initial_end: bool,
+    },
+    /// Of a type that we do not know.
+    Unknown(Box<str>),
 }
 
 /// A part of a list.
 #[derive(Debug)]
-pub(super) struct Page<T> {
+struct Page {
     /// What it holds.
-    pub(super) events: Vec<Event<T>>,
+    objects: Vec<Object>,
     /// The resourceVersion of the whole list.
-    pub(super) revision: Box<str>,
+    revision: Box<str>,
     /// How to ask for the next part.
-    pub(super) next: Option<String>,
-}
-
-/// Events as they come, those that came together in one piece.
-pub(super) type Events<T> = BoxStream<'static, Result<Vec<Event<T>>, FeedError>>;
-
-/// Where objects come from. One implementation an encoding; what is kept is the same.
-pub(super) trait Feed: Clone + Send + Sync + 'static {
-    /// A part of the list, from the beginning or from where an earlier part ended.
-    fn list<R: Resource>(
-        &self,
-        source: &Source,
-        next: Option<&str>,
-    ) -> impl Future<Output = Result<Page<R::Object>, FeedError>> + Send;
-
-    /// Changes since this resourceVersion. The server ends it after `timeout`.
-    fn watch<R: Resource>(
-        &self,
-        source: &Source,
-        since: &str,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Events<R::Object>, FeedError>> + Send;
+    next: Option<String>,
+    /// The shard that the server confirms.
+    shard: Option<Box<str>>,
 }
 
 /// The tasks that keep a cache up to date. Dropping it ends them.
 pub struct Feeds {
-    client: Client,
+    api: Api,
     cache: Cache,
     clock: Clock,
-    tasks: JoinSet<&'static str>,
+    tasks: JoinSet<String>,
+}
+
+/// Asks whether the server divides Pods among this many watches.
+///
+/// # Errors
+///
+/// [`FeedError::NotSharded`] where it does not; whatever else keeps us from asking.
+pub async fn confirm_shards(client: Client, shards: u8) -> Result<(), FeedError> {
+    let api = Api::new(client, Options::default());
+    for source in Source::shards(shards) {
+        api.confirm(&source).await?;
+    }
+    Ok(())
 }
 
 // === impl Feeds ===
@@ -148,48 +202,59 @@ pub struct Feeds {
 impl Feeds {
     /// Nothing is read yet.
     #[must_use]
-    pub fn new(client: Client, cache: Cache, clock: Clock) -> Self {
-        Self { client, cache, clock, tasks: JoinSet::new() }
+    pub fn new(client: Client, options: Options, cache: Cache, clock: Clock) -> Self {
+        Self { api: Api::new(client, options), cache, clock, tasks: JoinSet::new() }
     }
 
     /// Starts reading nodes, disruption budgets and Pods into the cache: all of them, but for Pods where the cache is
     /// scoped.
     #[must_use]
-    pub fn run(client: Client, cache: Cache, clock: Clock) -> Self {
-        let mut feeds = Self::new(client, cache, clock);
+    pub fn run(client: Client, options: Options, cache: Cache, clock: Clock) -> Self {
+        let mut feeds = Self::new(client, options, cache, clock);
         for kind in [Kind::Nodes, Kind::Pdbs] {
             feeds.start(Source::all(kind));
         }
         if feeds.cache.read().covers_cluster() {
-            feeds.start(Source::all(Kind::Pods));
+            for source in Source::shards(options.shards) {
+                feeds.start(source);
+            }
         } else {
-            feeds.tasks.spawn(scopes::follow(feeds.client.clone(), feeds.cache.clone(), clock));
+            feeds.tasks.spawn(scopes::follow(feeds.api.clone(), feeds.cache.clone(), clock));
         }
         feeds
     }
 
     /// Starts reading this too, until the handle aborts it. What was read stays in the cache.
     pub fn start(&mut self, source: Source) -> AbortHandle {
-        let (feed, cache, clock) = (JsonFeed::new(self.client.clone()), self.cache.clone(), self.clock);
+        let (api, cache, clock) = (self.api.clone(), self.cache.clone(), self.clock);
         match source.kind {
-            Kind::Pods => self.tasks.spawn(reflect::<Pod, _>(feed, source, cache, clock)),
-            Kind::Nodes => self.tasks.spawn(reflect::<Node, _>(feed, source, cache, clock)),
-            Kind::Pdbs => self.tasks.spawn(reflect::<Pdb, _>(feed, source, cache, clock)),
+            Kind::Pods => self.tasks.spawn(named::<Pod>(api, source, cache, clock)),
+            Kind::Nodes => self.tasks.spawn(named::<Node>(api, source, cache, clock)),
+            Kind::Pdbs => self.tasks.spawn(named::<Pdb>(api, source, cache, clock)),
         }
     }
 
-    /// Waits until a task ends, which none does but by a defect: the kind that is no longer read. Those that were aborted
-    /// are no defect.
+    /// Waits until a task ends by itself, which none does unless going on would be wrong: what is no longer read. Those
+    /// that were aborted are not meant.
     pub async fn ended(&mut self) -> String {
         loop {
             match self.tasks.join_next().await {
-                Some(Ok(kind)) => return format!("the feed of {kind}"),
+                Some(Ok(ended)) => return ended,
                 Some(Err(error)) if error.is_cancelled() => {}
                 Some(Err(error)) => return format!("a feed: {error}"),
                 None => return "every feed".to_owned(),
             }
         }
     }
+}
+
+async fn named<R: Resource>(api: Api, source: Source, cache: Cache, clock: Clock) -> String {
+    ended::<R>(&reflect::<R>(api, source, cache, clock).await)
+}
+
+/// What has ended, and why.
+fn ended<R: Resource>(error: &FeedError) -> String {
+    format!("the feed of {}, which failed to {error},", R::NAME)
 }
 
 impl fmt::Debug for Feeds {

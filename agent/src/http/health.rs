@@ -6,12 +6,11 @@ use jiff::SignedDuration;
 use rotate_shared::{API_VERSION, CacheInfo, FeedInfo};
 
 use super::state::Api;
-use crate::cache::feed::FeedHealth;
+use crate::cache::feed::{FeedHealth, SILENCE};
 use crate::cache::{Kind, Partition};
 
-/// A feed that has heard nothing for this long is cut off: the API server sends a bookmark about every minute, and a
-/// silent watch is given up, and tried anew, after two and a half.
-const STALE: SignedDuration = SignedDuration::from_secs(180);
+/// A feed that has heard nothing for this long is cut off: by then a silent watch was given up, and trying anew did not help.
+const STALE: SignedDuration = SignedDuration::from_secs(SILENCE.as_secs().cast_signed());
 
 /// `GET /v1/cache`.
 pub(super) async fn cache(State(api): State<Api>) -> Json<CacheInfo> {
@@ -39,12 +38,17 @@ impl Api {
             kind: name(kind).to_owned(),
             scope: scope.map(ToString::to_string),
             synced: feed.synced,
+            connected: feed.connected,
+            reading: feed.reading,
             // Feeds of scopes are not equally far: there is no one revision of what they have read.
             revision: state.revision(kind).filter(|_| scope.is_none() && whole(kind)).map(ToOwned::to_owned),
             age_seconds: feed.last_heard.and_then(|heard| u64::try_from(now.duration_since(heard).as_secs()).ok()),
+            lists: feed.lists,
+            stalls: feed.stalls,
             errors: feed.errors,
             last_error: feed.last_error.as_deref().map(ToOwned::to_owned),
             unreadable: feed.unreadable,
+            unknown: feed.unknown,
         };
         let parts = health.feeds().filter(|(source, _)| source.partition != Partition::All);
         let parts = parts.map(|(source, feed)| info(source.kind, Some(&source.partition), feed));
@@ -65,7 +69,14 @@ impl Api {
     /// What the cache has not read yet, if anything.
     pub(super) fn unsynced(&self) -> Option<String> {
         let health = self.cache.health();
-        let unread: Vec<_> = health.kinds().filter(|(_, feed)| !feed.synced).map(|(kind, _)| name(kind)).collect();
+        let unread: Vec<_> = health
+            .kinds()
+            .filter(|(_, feed)| !feed.synced)
+            .map(|(kind, feed)| match feed.reading {
+                Some(read @ 1..) => format!("{} ({read} so far)", name(kind)),
+                _ => name(kind).to_owned(),
+            })
+            .collect();
         (!unread.is_empty()).then(|| format!("the cluster's {} are still being read", unread.join(", ")))
     }
 
@@ -74,10 +85,9 @@ impl Api {
         let mut reasons = Vec::from_iter(self.unsynced());
         let now = self.clock.now();
         for (kind, feed) in self.cache.health().kinds() {
-            let Some(age) = feed.last_heard.map(|heard| now.duration_since(heard)).filter(|age| *age > STALE) else {
-                continue;
-            };
-            reasons.push(format!("nothing was heard of {} for {} s", name(kind), age.as_secs()));
+            let Some(heard) = feed.last_heard.filter(|heard| now.duration_since(*heard) > STALE) else { continue };
+            let seconds = now.duration_since(heard).as_secs();
+            reasons.push(format!("nothing was heard of {} for {seconds} s, since {heard:.0}", name(kind)));
         }
         if !self.views.loaded() {
             reasons.push("the rotations' records are still being read".to_owned());

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header;
-use rotate_shared::Phase;
+use rotate_shared::{FeedInfo, Phase};
 
 use super::state::Api;
 
@@ -30,6 +30,24 @@ const PHASES: [Phase; 12] = [
     Phase::Superseded,
 ];
 
+/// A family of metrics with a value for each feed that has one.
+type Family = (&'static str, &'static str, fn(&FeedInfo) -> Option<u64>);
+
+const GAUGES: [Family; 4] = [
+    ("rotate_feed_synced", "Whether a watched kind was read whole.", |feed| Some(u64::from(feed.synced))),
+    ("rotate_feed_connected", "Whether a watch is open.", |feed| Some(u64::from(feed.connected))),
+    ("rotate_feed_age_seconds", "Seconds since the API server was last heard of.", |feed| feed.age_seconds),
+    ("rotate_feed_reading_objects", "Objects that the list under way has brought so far.", |feed| feed.reading),
+];
+
+const COUNTERS: [Family; 5] = [
+    ("rotate_feed_lists_total", "Complete lists that were read.", |feed| Some(feed.lists)),
+    ("rotate_feed_errors_total", "Lists and watches that failed.", |feed| Some(feed.errors)),
+    ("rotate_feed_stalls_total", "Watches that fell silent and were given up.", |feed| Some(feed.stalls)),
+    ("rotate_feed_unreadable_total", "Objects that could not be read.", |feed| Some(feed.unreadable)),
+    ("rotate_feed_unknown_events_total", "Events of a type that is not known.", |feed| Some(feed.unknown)),
+];
+
 fn text(api: &Api) -> Result<String, fmt::Error> {
     let mut text = Text::default();
     text.gauge("rotate_build_info", "The version that runs.", &[("version", env!("CARGO_PKG_VERSION"), 1)])?;
@@ -47,15 +65,15 @@ fn text(api: &Api) -> Result<String, fmt::Error> {
         "Different sets of labels that the Pods in the cache share.",
         info.label_sets,
     )?;
-    let synced: Vec<_> = info.feeds.iter().map(|feed| ("kind", feed.kind.as_str(), u64::from(feed.synced))).collect();
-    text.gauge("rotate_feed_synced", "Whether a watched kind was read whole.", &synced)?;
-    let ages: Vec<_> =
-        info.feeds.iter().filter_map(|feed| Some(("kind", feed.kind.as_str(), feed.age_seconds?))).collect();
-    text.gauge("rotate_feed_age_seconds", "Seconds since the API server was last heard of.", &ages)?;
-    let errors: Vec<_> = info.feeds.iter().map(|feed| ("kind", feed.kind.as_str(), feed.errors)).collect();
-    text.counter("rotate_feed_errors_total", "Lists and watches that failed.", &errors)?;
-    let unreadable: Vec<_> = info.feeds.iter().map(|feed| ("kind", feed.kind.as_str(), feed.unreadable)).collect();
-    text.counter("rotate_feed_unreadable_total", "Objects that could not be read.", &unreadable)?;
+    let of_feeds = |value: fn(&FeedInfo) -> Option<u64>| -> Vec<(&str, &str, u64)> {
+        info.feeds.iter().filter_map(|feed| Some(("kind", feed.kind.as_str(), value(feed)?))).collect()
+    };
+    for (name, help, value) in GAUGES {
+        text.gauge(name, help, &of_feeds(value))?;
+    }
+    for (name, help, value) in COUNTERS {
+        text.counter(name, help, &of_feeds(value))?;
+    }
 
     let rotations = api.views.list();
     let count = |phase: Phase| rotations.iter().filter(|rotation| rotation.phase == phase).count() as u64;

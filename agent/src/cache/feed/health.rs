@@ -18,6 +18,8 @@ pub struct FeedHealth {
     pub last_heard: Option<Timestamp>,
     /// How many objects the list that is under way has brought so far.
     pub reading: Option<u64>,
+    /// The resourceVersion up to which everything was read.
+    pub revision: Option<Arc<str>>,
     /// How often a list or a watch failed.
     pub errors: u64,
     /// What the last of them was.
@@ -28,6 +30,8 @@ pub struct FeedHealth {
     pub lists: u64,
     /// How many objects could not be read since the start.
     pub unreadable: u64,
+    /// How many events were of a type that we do not know.
+    pub unknown: u64,
 }
 
 /// How all feeds are doing.
@@ -80,10 +84,18 @@ impl Health {
         all.synced = essential().next().is_some() && essential().all(|feed| feed.synced);
         all.connected = essential().next().is_some() && of_kind().all(|(_, feed)| feed.connected);
         all.last_heard = of_kind().filter_map(|(_, feed)| feed.last_heard).min();
+        all.revision = self.revision(kind);
         for (_, feed) in of_kind() {
             all.add(feed);
         }
         all
+    }
+
+    /// The resourceVersion up to which all feeds of a kind have read, as far as they have read whole lists.
+    pub(super) fn revision(&self, kind: Kind) -> Option<Arc<str>> {
+        let of_kind = self.feeds().filter(|(source, _)| source.kind == kind);
+        // They are numbers since 1.35 at the latest, without leading zeros: longer ones are greater.
+        of_kind.filter_map(|(_, feed)| feed.revision.clone()).min_by(|a, b| (a.len(), a).cmp(&(b.len(), b)))
     }
 
     pub(in crate::cache) fn begin(&mut self, source: &Source) -> FeedId {
@@ -116,6 +128,7 @@ impl FeedHealth {
         self.stalls += other.stalls;
         self.lists += other.lists;
         self.unreadable += other.unreadable;
+        self.unknown += other.unknown;
         if let Some(read) = other.reading {
             self.reading = Some(self.reading.unwrap_or(0) + read);
         }

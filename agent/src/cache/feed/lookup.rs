@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 
-use super::json::JsonFeed;
+use super::api::Api;
 use super::source::escaped;
-use super::{Event, Feed as _, FeedError, Source};
+use super::{FeedError, Options, Source};
 use crate::cache::Pod;
 use crate::cache::decode::{self, ClaimObject};
 use crate::cache::index::Partition;
@@ -23,20 +23,14 @@ const PARALLEL: usize = 4;
 ///
 /// The list cannot be read, or a Pod in it: what cannot be read may need to be moved.
 pub async fn list_node_pods(client: &Client, node: &str) -> Result<Vec<Pod>, FeedError> {
-    let feed = JsonFeed::new(client.clone());
+    let api = Api::new(client.clone(), Options::default());
     let source = Source::pods(Partition::Node(node.into()));
     let mut pods = Vec::new();
     let mut next: Option<String> = None;
     loop {
-        let page = feed.list::<Pod>(&source, next.as_deref()).await?;
-        for event in page.events {
-            match event {
-                Event::Applied(pod, _) => pods.push(pod),
-                Event::Unreadable(note) => {
-                    return Err(FeedError::Malformed { path: note.object.path(), source: note.message.into() });
-                }
-                Event::Deleted(_) | Event::Bookmark(_) => {}
-            }
+        let page = api.page(&source, next.as_deref()).await?;
+        for object in &page.objects {
+            pods.push(decode::pod(object.encoded())?.to_pod());
         }
         next = page.next;
         if next.is_none() {
@@ -65,10 +59,10 @@ pub async fn volumes(client: &Client, pods: &[Pod]) -> Result<Volumes, FeedError
 ///
 /// A claim or a volume cannot be read.
 pub async fn claims(client: &Client, keys: BTreeSet<ClaimKey>) -> Result<Vec<(ClaimKey, Option<Claim>)>, FeedError> {
-    let feed = &JsonFeed::new(client.clone());
+    let api = &Api::new(client.clone(), Options::default());
     stream::iter(keys)
         .map(|key| async move {
-            let claim = read_claim(feed, &key).await?;
+            let claim = read_claim(api, &key).await?;
             Ok::<_, FeedError>((key, claim))
         })
         .buffer_unordered(PARALLEL)
@@ -76,13 +70,13 @@ pub async fn claims(client: &Client, keys: BTreeSet<ClaimKey>) -> Result<Vec<(Cl
         .await
 }
 
-async fn read_claim(feed: &JsonFeed, (namespace, name): &ClaimKey) -> Result<Option<Claim>, FeedError> {
+async fn read_claim(api: &Api, (namespace, name): &ClaimKey) -> Result<Option<Claim>, FeedError> {
     let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims/{}", escaped(namespace), escaped(name));
-    let Some(text) = found(feed.get(&path).await)? else { return Ok(None) };
+    let Some(text) = found(api.text(&path).await)? else { return Ok(None) };
     let ClaimObject { volume, .. } = decode::claim(&text)?;
     let Some(volume) = volume else { return Ok(Some(Claim::Unbound)) };
     let path = format!("/api/v1/persistentvolumes/{}", escaped(&volume));
-    match found(feed.get(&path).await)? {
+    match found(api.text(&path).await)? {
         Some(text) => Ok(Some(decode::volume(&text)?.into())),
         None => Ok(None),
     }

@@ -1,43 +1,71 @@
-//! The loop that keeps one kind up to date.
+//! The loop that keeps one source up to date.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use tokio::time::timeout;
 
+use super::api::{Api, Events, From, PATIENCE};
 use super::backoff::{Backoff, between};
 use super::health::FeedId;
-use super::resource::Resource;
-use super::{Event, Feed, FeedError, FeedHealth, Source};
-use crate::cache::index::{Kind, Relist};
+use super::resource::{Resource, mark};
+use super::told::Told;
+use super::{Event, FeedError, FeedHealth, Object, Source};
+use crate::cache::decode::{self, DecodeError, Identity};
+use crate::cache::index::{Kind, Partition, Relist, Unreadable, shard_hash};
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 
 /// How long a watch is asked to last, at least and at most. Jittered, so that watches opened together do not end
 /// together.
 const WATCH: (Duration, Duration) = (Duration::from_secs(240), Duration::from_secs(300));
+/// The same for one that begins with a streaming list, which must have time for it over a slow line.
+const STREAM: (Duration, Duration) = (Duration::from_secs(1800), Duration::from_secs(2100));
 /// How long an open watch may say nothing. On a quiet kind the API server sends the first bookmark after two minutes and
 /// then one a minute (measured on 1.36.3): three minutes mean a connection that died without telling. The socket alone
 /// would show it only after the watch's own time.
-pub(super) const SILENCE: Duration = Duration::from_secs(180);
+pub(crate) const SILENCE: Duration = Duration::from_secs(180);
 /// A watch that lasted this long did its work: the next one follows at once.
 const WORKED: Duration = Duration::from_secs(5);
+/// Objects that are taken in under one lock: some hundred microseconds, so that readers hardly wait.
+const BATCH: usize = 64;
+/// Streaming lists that may break off one after the other before the list is read in pages, each of which is asked for
+/// by itself.
+const BROKEN: u32 = 2;
+/// Times that a watch may end in something that cannot be read, from the same resourceVersion, before a list leads
+/// past it.
+const STUCK: u32 = 3;
 
-/// Lists once, then watches for ever.
-pub(super) async fn reflect<R: Resource, F: Feed>(feed: F, source: Source, cache: Cache, clock: Clock) -> &'static str {
+/// Lists once, then watches for ever. Ends only where going on would be wrong.
+pub(super) async fn reflect<R: Resource>(api: Api, source: Source, cache: Cache, clock: Clock) -> FeedError {
     let registered = Registered::new(&source, &cache);
-    let mut reflector =
-        Reflector::<R, F> { feed, source, registered, cache, clock, since: None, heard: false, kind: PhantomData };
+    let mut reflector = Reflector::<R> {
+        api,
+        source,
+        registered,
+        cache,
+        clock,
+        since: None,
+        progress: false,
+        broken: 0,
+        stuck: 0,
+        told: Told::default(),
+        complained: None,
+        kind: PhantomData,
+    };
     let mut backoff = Backoff::default();
     loop {
         let started = clock.now();
+        let watching = reflector.since.is_some();
         let result = match reflector.since.clone() {
-            None => reflector.list().await,
+            None => reflector.sync().await,
             Some(since) => reflector.watch(&since).await,
         };
-        let worked = clock.now().duration_since(started).unsigned_abs() >= WORKED;
-        if std::mem::take(&mut reflector.heard) || worked {
+        let worked = watching && clock.now().duration_since(started).unsigned_abs() >= WORKED;
+        if std::mem::take(&mut reflector.progress) || worked {
             backoff.reset();
         }
         let wait = match result {
@@ -45,6 +73,10 @@ pub(super) async fn reflect<R: Resource, F: Feed>(feed: F, source: Source, cache
             Ok(Ended::ByServer) if worked => continue,
             // A server that ends every watch at once must not be asked in a tight loop.
             Ok(Ended::ByServer) => backoff.failed(),
+            Err(error @ FeedError::NotSharded) => {
+                reflector.failed(&error, Duration::ZERO);
+                return error;
+            }
             Err(error) => {
                 let wait = backoff.failed().max(error.retry_after());
                 reflector.failed(&error, wait);
@@ -63,22 +95,40 @@ enum Ended {
     ByServer,
 }
 
+/// An event, read.
+enum Change<'a, V> {
+    Applied(V),
+    Deleted(Identity),
+    Unreadable(Unreadable),
+    /// Nothing has changed up to this resourceVersion.
+    Bookmark(&'a str),
+    /// Of a type that we do not know.
+    Unknown,
+}
+
 /// A feed's entry in the health, as long as it runs.
 struct Registered {
     feed: FeedId,
     cache: Cache,
 }
 
-struct Reflector<R, F> {
-    feed: F,
+struct Reflector<R> {
+    api: Api,
     source: Source,
     registered: Registered,
     cache: Cache,
     clock: Clock,
     /// From where to watch; `None`: list first.
     since: Option<Box<str>>,
-    /// The present watch has said something.
-    heard: bool,
+    /// Since the last wait, a list was read whole, or a watch has said something.
+    progress: bool,
+    /// Streaming lists that broke off, one after the other.
+    broken: u32,
+    /// Watches that ended in something that cannot be read, one after the other.
+    stuck: u32,
+    told: Told,
+    /// The failure that was logged last, until something works.
+    complained: Option<String>,
     kind: PhantomData<fn() -> R>,
 }
 
@@ -98,34 +148,47 @@ impl Drop for Registered {
 
 // === impl Reflector ===
 
-impl<R: Resource, F: Feed> Reflector<R, F> {
-    /// Reads the complete list, page by page, and forgets what it does not hold.
-    async fn list(&mut self) -> Result<Ended, FeedError> {
-        let partition = self.source.partition.clone();
-        let relist = self.cache.write(|state| state.begin_relist(R::KIND, partition));
+impl<R: Resource> Reflector<R> {
+    /// Reads everything, and forgets what is not there any more.
+    async fn sync(&mut self) -> Result<Ended, FeedError> {
+        self.api.confirm(&self.source).await?;
+        if self.api.streams() && self.broken < BROKEN {
+            match self.stream().await {
+                Err(error) if error.refuses_streams() => {
+                    if self.api.remember_pages() {
+                        tracing::info!(reason = %error, "lists are read in pages: the server streams none");
+                    }
+                }
+                Err(error) if self.since.is_none() => {
+                    self.broken += 1;
+                    return Err(error);
+                }
+                other => return other,
+            }
+        }
+        self.broken = 0;
+        self.pages().await
+    }
+
+    /// Reads everything as the beginning of a watch, which goes on afterwards.
+    async fn stream(&mut self) -> Result<Ended, FeedError> {
+        let length = between(STREAM.0, STREAM.1);
+        let events = self.api.watch(&self.source, From::Everything, length).await?;
+        let relist = self.begin();
+        self.follow(events, Some(relist)).await
+    }
+
+    /// Reads everything page by page.
+    async fn pages(&mut self) -> Result<Ended, FeedError> {
+        let relist = self.begin();
         let mut next: Option<String> = None;
         loop {
-            let page = self.feed.list::<R>(&self.source, next.as_deref()).await?;
-            self.note(|health, now| health.last_heard = Some(now));
-            self.apply(page.events, None, Some(&relist));
+            let page = self.api.page(&self.source, next.as_deref()).await?;
+            let events: Vec<_> = page.objects.into_iter().map(Event::Applied).collect();
+            self.apply(&events, Some(&relist)).await?;
             next = page.next;
             if next.is_none() {
-                let revision = page.revision;
-                let gone = self.cache.write(|state| {
-                    state.set_revision(R::KIND, &revision);
-                    state.mark_younger(&relist, &revision);
-                    let gone = state.end_relist(relist);
-                    if R::KIND == Kind::Pods {
-                        state.cover(self.source.partition.clone());
-                    }
-                    gone
-                });
-                tracing::debug!(kind = R::NAME, revision = &*revision, gone, "list complete");
-                self.since = Some(revision);
-                self.note(|health, _| {
-                    health.synced = true;
-                    health.lists += 1;
-                });
+                self.complete(relist, page.revision);
                 return Ok(Ended::ListComplete);
             }
         }
@@ -133,98 +196,248 @@ impl<R: Resource, F: Feed> Reflector<R, F> {
 
     /// Follows changes until the watch ends.
     async fn watch(&mut self, since: &str) -> Result<Ended, FeedError> {
-        let length = between(WATCH.0, WATCH.1);
-        let mut events = self.feed.watch::<R>(&self.source, since, length).await?;
+        let events = self.api.watch(&self.source, From::Revision(since), between(WATCH.0, WATCH.1)).await?;
+        self.follow(events, None).await
+    }
+
+    /// Takes in what a watch says, at first as a list if it is one.
+    async fn follow(&mut self, mut events: Events, mut relist: Option<Relist>) -> Result<Ended, FeedError> {
         self.note(|health, now| {
             health.connected = true;
             health.last_heard = Some(now);
         });
         loop {
-            match timeout(SILENCE, events.next()).await {
-                Ok(Some(Ok(events))) => {
-                    self.heard = true;
-                    self.note(|health, now| health.last_heard = Some(now));
-                    let revision = revision(&events);
-                    self.apply(events, revision.as_deref(), None);
-                    self.since = revision.or(self.since.take());
-                }
-                Ok(Some(Err(error))) => return Err(error),
+            let patience = if relist.is_some() { PATIENCE } else { SILENCE };
+            let events = match timeout(patience, events.next()).await {
+                Ok(Some(events)) => events?,
+                Ok(None) if relist.is_some() => return Err(FeedError::BrokenOff),
                 Ok(None) => return Ok(Ended::ByServer),
                 Err(_) => {
                     self.note(|health, _| health.stalls += 1);
-                    return Err(FeedError::Silent(SILENCE));
+                    return Err(FeedError::Silent(patience));
                 }
+            };
+            let mut rest = &events[..];
+            if let Some(list) = relist.take() {
+                let bookmark = rest.iter().position(|event| matches!(event, Event::Bookmark { .. }));
+                let (initial, behind) = rest.split_at(bookmark.unwrap_or(rest.len()));
+                self.apply(initial, Some(&list)).await?;
+                match behind.split_first() {
+                    None => {
+                        relist = Some(list);
+                        continue;
+                    }
+                    Some((Event::Bookmark { revision, initial_end: true }, behind)) => {
+                        self.complete(list, revision.clone());
+                        rest = behind;
+                    }
+                    // No server that streams a list sends any other bookmark before its end.
+                    Some(_) => return Err(FeedError::NotStreamed),
+                }
+            }
+            self.apply(rest, None).await?;
+            self.progress = true;
+            self.complained = None;
+        }
+    }
+
+    fn begin(&mut self) -> Relist {
+        self.note(|health, _| health.reading = Some(0));
+        let partition = self.source.partition.clone();
+        self.cache.write(|state| state.begin_relist(R::KIND, partition))
+    }
+
+    fn complete(&mut self, relist: Relist, revision: Box<str>) {
+        let listed = revision.clone();
+        let oldest = self.advance(revision, |health| {
+            health.synced = true;
+            health.lists += 1;
+            health.reading = None;
+        });
+        let gone = self.cache.write(|state| {
+            state.set_revision(R::KIND, &oldest);
+            state.mark_younger(&relist, &listed);
+            let gone = state.end_relist(relist);
+            if R::KIND == Kind::Pods {
+                state.cover(self.source.partition.clone());
+            }
+            gone
+        });
+        tracing::debug!(kind = R::NAME, revision = &*oldest, gone, "list complete");
+        self.progress = true;
+        self.broken = 0;
+        self.complained = None;
+    }
+
+    /// Takes in what came, as a part of a list or as news: some at a time, in order.
+    async fn apply(&mut self, events: &[Event], relist: Option<&Relist>) -> Result<(), FeedError> {
+        for events in events.chunks(BATCH) {
+            let changes = events.iter().map(|event| self.read(event)).collect::<Result<Vec<_>, _>>()?;
+            let of_kind = |wanted: fn(&Change<'_, R::View<'_>>) -> bool| -> u64 {
+                changes.iter().map(|change| u64::from(wanted(change))).sum()
+            };
+            let unreadable = of_kind(|change| matches!(change, Change::Unreadable(_)));
+            let unknown = of_kind(|change| matches!(change, Change::Unknown));
+            let count = |health: &mut FeedHealth| {
+                health.unreadable += unreadable;
+                health.unknown += unknown;
+            };
+            // What a list brings is not told to be everything up to a resourceVersion before its end.
+            let oldest = match revision::<R>(&changes).filter(|_| relist.is_none()) {
+                Some(revision) => Some(self.advance(revision.into(), count)),
+                None => {
+                    let read = u64::try_from(events.len()).unwrap_or_default();
+                    self.note(|health, now| {
+                        health.last_heard = Some(now);
+                        health.reading = health.reading.map(|sum| sum + read);
+                        count(health);
+                    });
+                    None
+                }
+            };
+            self.cache.write(|state| {
+                changes.into_iter().for_each(|change| apply_one::<R>(state, change, relist));
+                if let Some(oldest) = oldest {
+                    state.set_revision(R::KIND, &oldest);
+                }
+            });
+            // A page takes milliseconds to read: whoever asks meanwhile, on the same thread, is answered in between.
+            if events.len() == BATCH {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one event, which takes the most time of all and needs no lock.
+    fn read<'e>(&mut self, event: &'e Event) -> Result<Change<'e, R::View<'e>>, FeedError> {
+        match event {
+            Event::Applied(object) => match R::read(object.encoded()) {
+                Ok(view) => {
+                    self.check_shard(R::uid(&view))?;
+                    Ok(Change::Applied(view))
+                }
+                Err(error) => Ok(Change::Unreadable(self.unreadable(object, &error))),
+            },
+            Event::Deleted(object) => {
+                let identity = decode::identity(object.encoded())?;
+                if identity.uid.is_empty() {
+                    let object = identity.path();
+                    return Err(DecodeError::Missing { kind: R::NAME, object, field: "metadata.uid" }.into());
+                }
+                Ok(Change::Deleted(identity))
+            }
+            Event::Bookmark { revision, .. } => Ok(Change::Bookmark(revision)),
+            Event::Unknown(kind) => {
+                if self.told.first("unknown", kind) {
+                    tracing::warn!(kind = R::NAME, event = &**kind, "skipped a watch event of unknown type");
+                }
+                Ok(Change::Unknown)
             }
         }
     }
 
-    /// Takes in what came, all of it or none of it visible.
-    fn apply(&self, events: Vec<Event<R::Object>>, revision: Option<&str>, relist: Option<&Relist>) {
-        let unreadable = self.cache.write(|state| {
-            let unreadable = events.into_iter().map(|event| apply_one::<R>(state, event, relist)).sum::<u64>();
-            if let Some(revision) = revision {
-                state.set_revision(R::KIND, revision);
-            }
-            unreadable
-        });
-        if unreadable > 0 {
-            self.note(|health, _| health.unreadable += unreadable);
+    /// One object that cannot be read must not hold up the others.
+    fn unreadable(&mut self, object: &Object, error: &DecodeError) -> Unreadable {
+        let mut identity = decode::identity(object.encoded()).unwrap_or_default();
+        if identity.uid.is_empty() {
+            // Notes are kept by UID: without one, two such objects are still two.
+            identity.uid = identity.path().into();
         }
+        if self.told.first("unreadable", &identity.path()) {
+            tracing::warn!(kind = R::NAME, object = identity.path(), "failed to {error}");
+        }
+        Unreadable {
+            kind: R::KIND,
+            node: decode::bound_to(object.encoded()),
+            object: identity,
+            message: error.to_string(),
+        }
+    }
+
+    /// A server that ignores the shard sends what is not in it: each object would come through every watch.
+    fn check_shard(&self, uid: &str) -> Result<(), FeedError> {
+        match self.source.partition {
+            Partition::Shard(range) if !(range.first..=range.last).contains(&shard_hash(uid)) => {
+                Err(FeedError::NotSharded)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything up to this resourceVersion was read. Answers up to where all feeds of this kind have.
+    fn advance(&mut self, revision: Box<str>, change: impl FnOnce(&mut FeedHealth)) -> Arc<str> {
+        let (now, feed) = (self.clock.now(), self.registered.feed);
+        self.stuck = 0;
+        let own: Arc<str> = Arc::from(&*revision);
+        self.since = Some(revision);
+        self.cache.note(|health| {
+            let entry = health.feed_mut(feed);
+            entry.last_heard = Some(now);
+            entry.revision = Some(Arc::clone(&own));
+            change(entry);
+            health.revision(R::KIND).unwrap_or(own)
+        })
     }
 
     fn failed(&mut self, error: &FeedError, wait: Duration) {
+        // What has been forgotten stays forgotten; after anything else we go on from where we were, unless it is in our way.
+        match error {
+            FeedError::Gone => self.since = None,
+            // An object that is gone and cannot be named: only a list tells which it was.
+            FeedError::Decode(_) => self.since = None,
+            FeedError::Malformed { .. } => {
+                self.stuck += 1;
+                if self.stuck >= STUCK {
+                    self.since = None;
+                    self.stuck = 0;
+                }
+            }
+            _ => {}
+        }
+        let message = error.to_string();
         if matches!(error, FeedError::Gone) {
-            // What has been forgotten stays forgotten; after anything else we go on from where we were.
-            self.since = None;
             tracing::info!(kind = R::NAME, "the server has forgotten our resourceVersion: listing again");
-        } else {
+        } else if self.complained.as_ref() != Some(&message) {
             tracing::warn!(kind = R::NAME, wait_ms = wait.as_millis(), "failed to {error}");
+            self.complained = Some(message.clone());
         }
         self.note(|health, _| {
             health.connected = false;
+            health.reading = None;
             health.errors += 1;
-            health.last_error = Some(error.to_string().into());
+            health.last_error = Some(message.into());
         });
     }
 
-    fn note(&self, change: impl FnOnce(&mut FeedHealth, jiff::Timestamp)) {
+    fn note(&self, change: impl FnOnce(&mut FeedHealth, Timestamp)) {
         let now = self.clock.now();
         self.cache.note(|health| change(health.feed_mut(self.registered.feed), now));
     }
 }
 
-/// Takes in one event. Answers how many could not be read.
-fn apply_one<R: Resource>(state: &mut State, event: Event<R::Object>, relist: Option<&Relist>) -> u64 {
-    match event {
-        Event::Applied(object, _) => {
-            let uid = relist.map(|_| Box::from(R::uid(&object)));
-            R::apply(state, object);
-            if let (Some(relist), Some(uid)) = (relist, uid) {
-                state.mark_seen(relist, &uid);
-            }
-        }
-        Event::Deleted(object) => R::remove(state, &object),
-        Event::Bookmark(_) => {}
-        Event::Unreadable(note) => {
-            tracing::warn!(kind = R::NAME, object = note.object.path(), "failed to {}", note.message);
+/// Takes in one event.
+fn apply_one<R: Resource>(state: &mut State, change: Change<'_, R::View<'_>>, relist: Option<&Relist>) {
+    match change {
+        Change::Applied(object) => R::apply(state, object, relist),
+        Change::Deleted(object) => R::remove(state, &object),
+        Change::Unreadable(note) => {
             let uid = note.object.uid.clone();
             state.note_unreadable(note);
-            if let Some(relist) = relist {
-                state.mark_seen(relist, &uid);
-            }
-            return 1;
+            mark(state, relist, &uid);
         }
+        Change::Bookmark(_) | Change::Unknown => {}
     }
-    0
 }
 
-/// Up to where these events lead.
-fn revision<T>(events: &[Event<T>]) -> Option<Box<str>> {
-    let of = |event: &Event<T>| match event {
-        Event::Applied(_, revision) => revision.clone(),
-        Event::Bookmark(revision) => Some(revision.clone()),
-        Event::Deleted(object) => object.revision.clone(),
-        Event::Unreadable(note) => note.object.revision.clone(),
+/// Up to where these changes lead.
+fn revision<'c, R: Resource>(changes: &'c [Change<'_, R::View<'_>>]) -> Option<&'c str> {
+    let of = |change: &'c Change<'_, R::View<'_>>| match change {
+        Change::Applied(object) => R::revision(object),
+        Change::Deleted(object) => object.revision.as_deref(),
+        Change::Unreadable(note) => note.object.revision.as_deref(),
+        Change::Bookmark(revision) => Some(*revision),
+        Change::Unknown => None,
     };
-    events.iter().rev().find_map(of)
+    changes.iter().rev().find_map(of)
 }

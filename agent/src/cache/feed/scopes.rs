@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kube::Client;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 
-use super::json::JsonFeed;
+use super::FeedError;
+use super::api::Api;
 use super::reflect::reflect;
 use super::resource::Resource;
 use super::source::Source;
@@ -13,7 +13,7 @@ use crate::cache::{Cache, Partition, Pod};
 use crate::clock::Clock;
 
 /// Reads what is wanted of the Pods, for as long as it is wanted. Ends only by a defect of a feed.
-pub(super) async fn follow(client: Client, cache: Cache, clock: Clock) -> &'static str {
+pub(super) async fn follow(api: Api, cache: Cache, clock: Clock) -> String {
     let mut wanted = cache.wanted().subscribe();
     let mut running: BTreeMap<Partition, AbortHandle> = BTreeMap::new();
     let mut tasks = JoinSet::new();
@@ -40,7 +40,7 @@ pub(super) async fn follow(client: Client, cache: Cache, clock: Clock) -> &'stat
                 let source = Source::pods(scope.clone());
                 // The others come and go with what is looked at.
                 let source = if *scope == Partition::room() { source } else { source.beside() };
-                tasks.spawn(reflect::<Pod, _>(JsonFeed::new(client.clone()), source, cache.clone(), clock))
+                tasks.spawn(reflect::<Pod>(api.clone(), source, cache.clone(), clock))
             });
         }
         tokio::select! {
@@ -53,13 +53,10 @@ pub(super) async fn follow(client: Client, cache: Cache, clock: Clock) -> &'stat
 }
 
 /// What is no longer read although it should be; none where the feed was ended by us.
-fn defect(ended: Result<&'static str, JoinError>) -> Option<&'static str> {
+fn defect(ended: Result<FeedError, JoinError>) -> Option<String> {
     match ended {
-        Ok(kind) => Some(kind),
+        Ok(error) => Some(super::ended::<Pod>(&error)),
         Err(error) if error.is_cancelled() => None,
-        Err(error) => {
-            tracing::error!(error = %error, "a feed of Pods panicked");
-            Some(Pod::NAME)
-        }
+        Err(error) => Some(format!("a feed of {}: {error}", Pod::NAME)),
     }
 }

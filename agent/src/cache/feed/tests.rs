@@ -1,5 +1,6 @@
 //! Tests of the feed against a server that follows a script, under paused time.
 
+pub(super) mod message;
 mod script;
 mod simulated;
 
@@ -7,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::script::{Answer, Script, list, pod, status};
+use self::script::{Answer, Script, bookmark, event, list, pod, status};
 use super::reflect::SILENCE;
-use super::{FeedError, Feeds, list_node_pods, volumes};
+use super::{FeedError, Feeds, Options, list_node_pods, volumes};
 use crate::cache::index::Kind;
 use crate::cache::volumes::Claim;
 use crate::cache::{Cache, State};
@@ -23,10 +24,15 @@ struct Fed {
     _feeds: Feeds,
 }
 
+/// As from a server that lists in pages.
 fn fed(script: Script) -> Fed {
+    fed_with(Options { stream: false, ..Options::default() }, script)
+}
+
+fn fed_with(options: Options, script: Script) -> Fed {
     let cache = Cache::new(State::default());
     let clock = Clock::starting_at("2026-11-29T10:00:00Z".parse().unwrap());
-    Fed { _feeds: Feeds::run(script.client(), cache.clone(), clock), script, cache, clock }
+    Fed { _feeds: Feeds::run(script.client(), options, cache.clone(), clock), script, cache, clock }
 }
 
 impl Fed {
@@ -50,14 +56,6 @@ impl Fed {
     fn revision(&self) -> Option<String> {
         self.cache.read().revision(Kind::Pods).map(str::to_owned)
     }
-}
-
-fn event(kind: &str, object: &Value) -> String {
-    json!({"type": kind, "object": object}).to_string() + "\n"
-}
-
-fn bookmark(revision: &str) -> String {
-    event("BOOKMARK", &json!({"kind": "Pod", "metadata": {"resourceVersion": revision}}))
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,8 +17,8 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 /// What to answer.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Whole { status: u16, header: Option<(&'static str, &'static str)>, text: String },
-    Stream(mpsc::UnboundedReceiver<io::Result<Bytes>>),
+    Whole { status: u16, content_type: &'static str, header: Option<(&'static str, &'static str)>, body: Bytes },
+    Stream(&'static str, mpsc::UnboundedReceiver<io::Result<Bytes>>),
     Held(oneshot::Receiver<Answer>),
     Never,
 }
@@ -31,7 +31,10 @@ pub(super) struct Watch(mpsc::UnboundedSender<io::Result<Bytes>>);
 #[derive(Debug)]
 pub(super) struct Held(oneshot::Sender<Answer>);
 
-/// Lists and watches of Pods follow the script; other kinds are empty and silent.
+const JSON: &str = "application/json";
+
+/// Lists, streaming lists and watches of Pods follow the script; other kinds are empty and silent. A streaming list that
+/// the script says nothing of is refused, as by a server that has none.
 #[derive(Clone, Debug)]
 pub(super) struct Script(Arc<Mutex<Scripted>>);
 
@@ -41,10 +44,13 @@ type Otherwise = (&'static str, fn() -> Answer);
 #[derive(Debug)]
 struct Scripted {
     lists: VecDeque<Answer>,
+    streams: VecDeque<Answer>,
     watches: VecDeque<Answer>,
     objects: HashMap<String, String>,
     otherwise: Vec<Otherwise>,
     asked: Vec<String>,
+    /// Watches in which nothing happens.
+    silent: Vec<Watch>,
 }
 
 pub(super) fn pod(name: &str, revision: &str) -> Value {
@@ -60,9 +66,35 @@ pub(super) fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
 }
 
+/// A line of a watch.
+pub(super) fn event(kind: &str, object: &Value) -> String {
+    json!({"type": kind, "object": object}).to_string() + "\n"
+}
+
+pub(super) fn bookmark(revision: &str) -> String {
+    event("BOOKMARK", &json!({"kind": "Pod", "metadata": {"resourceVersion": revision}}))
+}
+
+/// The bookmark that ends a streaming list.
+pub(super) fn initial_end(revision: &str) -> String {
+    let annotations = json!({"k8s.io/initial-events-end": "true"});
+    event("BOOKMARK", &json!({"kind": "Pod", "metadata": {"resourceVersion": revision, "annotations": annotations}}))
+}
+
+/// What a server without the feature gate answers (as 1.33 does).
+pub(super) fn unstreamed() -> Answer {
+    let message = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for \
+                   watch unless the WatchList feature gate is enabled";
+    Answer::refused(422, &status(422, "Invalid", message))
+}
+
 impl Answer {
     pub(super) fn text(status: u16, text: String) -> Self {
-        Self::Whole { status, header: None, text }
+        Self::Whole { status, content_type: JSON, header: None, body: text.into() }
+    }
+
+    pub(super) fn typed(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self::Whole { status: 200, content_type, header: None, body: body.into() }
     }
 
     pub(super) fn json(value: &Value) -> Self {
@@ -75,7 +107,9 @@ impl Answer {
 
     pub(super) fn header(self, name: &'static str, value: &'static str) -> Self {
         match self {
-            Self::Whole { status, text, .. } => Self::Whole { status, header: Some((name, value)), text },
+            Self::Whole { status, content_type, body, .. } => {
+                Self::Whole { status, content_type, header: Some((name, value)), body }
+            }
             other => other,
         }
     }
@@ -102,10 +136,12 @@ impl Script {
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(Scripted {
             lists: VecDeque::new(),
+            streams: VecDeque::new(),
             watches: VecDeque::new(),
             objects: HashMap::new(),
             otherwise: Vec::new(),
             asked: Vec::new(),
+            silent: Vec::new(),
         })))
     }
 
@@ -124,9 +160,34 @@ impl Script {
     }
 
     pub(super) fn open_watch(&self) -> Watch {
+        self.open_typed_watch(JSON)
+    }
+
+    pub(super) fn open_typed_watch(&self, content_type: &'static str) -> Watch {
+        let (watch, answer) = Self::open(content_type);
+        self.0.lock().watches.push_back(answer);
+        watch
+    }
+
+    /// A watch that begins with what there is.
+    pub(super) fn open_stream(&self) -> Watch {
+        self.open_typed_stream(JSON)
+    }
+
+    pub(super) fn open_typed_stream(&self, content_type: &'static str) -> Watch {
+        let (watch, answer) = Self::open(content_type);
+        self.0.lock().streams.push_back(answer);
+        watch
+    }
+
+    pub(super) fn stream(self, answer: Answer) -> Self {
+        self.0.lock().streams.push_back(answer);
+        self
+    }
+
+    fn open(content_type: &'static str) -> (Watch, Answer) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.0.lock().watches.push_back(Answer::Stream(receiver));
-        Watch(sender)
+        (Watch(sender), Answer::Stream(content_type, receiver))
     }
 
     pub(super) fn hold_list(&self) -> Held {
@@ -172,6 +233,9 @@ impl Script {
             return Answer::text(200, object.clone());
         }
         let scripted = match path.strip_prefix("/api/v1/pods?") {
+            Some(query) if query.contains("sendInitialEvents") => {
+                Some(script.streams.pop_front().unwrap_or_else(unstreamed))
+            }
             Some(query) if query.starts_with("watch") => script.watches.pop_front(),
             Some(_) => script.lists.pop_front(),
             None => None,
@@ -181,6 +245,12 @@ impl Script {
         }
         match script.otherwise.iter().find(|(part, _)| path.contains(part)) {
             Some((_, answer)) => answer(),
+            None if path.contains("sendInitialEvents") => {
+                let (watch, answer) = Self::open(JSON);
+                watch.send(initial_end("1"));
+                script.silent.push(watch);
+                answer
+            }
             None if path.contains("watch=true") => Answer::Never,
             None => Answer::json(&list("1", &[])),
         }
@@ -191,15 +261,16 @@ async fn respond(answer: Answer) -> Response<Body> {
     let mut answer = answer;
     loop {
         answer = match answer {
-            Answer::Whole { status, header, text } => {
-                let mut response = Response::builder().status(status);
+            Answer::Whole { status, content_type, header, body } => {
+                let mut response = Response::builder().status(status).header("content-type", content_type);
                 if let Some((name, value)) = header {
                     response = response.header(name, value);
                 }
-                return response.body(Body::from(text)).unwrap();
+                return response.body(Body::from(body)).unwrap();
             }
-            Answer::Stream(receiver) => {
-                return Response::new(Body::from_stream(UnboundedReceiverStream::new(receiver)));
+            Answer::Stream(content_type, receiver) => {
+                let body = Body::from_stream(UnboundedReceiverStream::new(receiver));
+                return Response::builder().header("content-type", content_type).body(body).unwrap();
             }
             Answer::Held(receiver) => receiver.await.unwrap_or(Answer::Never),
             Answer::Never => std::future::pending().await,

@@ -6,7 +6,7 @@ use kube::Client;
 use rotate_sim::{NodeSpec, Settings, Sim, objects};
 use serde_json::Value;
 
-use crate::cache::feed::{Feeds, list_node_pods};
+use crate::cache::feed::{Feeds, Options, list_node_pods};
 use crate::cache::index::Kind;
 use crate::cache::{Cache, Pod, State, decode};
 use crate::clock::Clock;
@@ -30,7 +30,7 @@ async fn fed() -> Fed {
     sim.create(objects::deployment("cart", "shop", 12, objects::template("cart", "500m", "1Gi")));
     sim.create(objects::disruption_budget("cart", "shop", "cart", "minAvailable", 3.into()));
     let cache = Cache::new(State::default());
-    let feeds = Feeds::run(client.clone(), cache.clone(), clock);
+    let feeds = Feeds::run(client.clone(), Options::default(), cache.clone(), clock);
     cache.synced().await;
     Fed { sim, client, cache, clock, _feeds: feeds }
 }
@@ -106,12 +106,13 @@ async fn whatever_happens_to_the_connection_the_cache_catches_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_cluster_costs_a_request_in_four_minutes_for_each_kind() {
+async fn a_quiet_cluster_costs_at_most_a_request_in_four_minutes_for_each_kind() {
     let fed = fed().await;
     fed.wait(60).await;
     let before = fed.sim.requests().len();
     fed.wait(3600).await;
     let asked = fed.sim.requests().len() - before;
-    assert!((36..=48).contains(&asked), "asked {asked} times in an hour");
+    // The first watch, which began with the list, lasts half an hour and more.
+    assert!((15..=27).contains(&asked), "asked {asked} times in an hour");
     assert!(fed.cache.health().kinds().all(|(_, feed)| feed.errors == 0 && feed.stalls == 0));
 }

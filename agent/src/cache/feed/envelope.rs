@@ -1,0 +1,254 @@
+//! What is around objects: lists, watch events, and what a server says when it refuses.
+//!
+//! ```text
+//! list:   {"metadata": …, "items": [object …]}            k8s\0 Unknown{2: List{1: ListMeta, 2: object …}}
+//! event:  {"type": …, "object": object}                   WatchEvent{1: type, 2: RawExtension{1: k8s\0 Unknown{2: object}}}
+//! ```
+//!
+//! Objects are cut out, not read.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::encoding::{Encoding, Object};
+use super::{Event, Page};
+use crate::cache::decode;
+use crate::cache::decode::protobuf::{self, Fields, ProtobufError};
+
+/// On the bookmark that ends the initial events of a streaming list.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
+
+/// Why an answer is not what it should be.
+pub(super) type Unexpected = Box<dyn Error + Send + Sync>;
+
+/// `meta/v1.Status`: why a server refuses, as far as it says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    pub(super) code: Option<u16>,
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
+    details: Option<StatusDetails>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusDetails {
+    retry_after_seconds: u32,
+}
+
+/// A frame of a watch.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// Something to take in.
+    Event(Event),
+    /// The watch ends with this.
+    Error(Status),
+}
+
+#[derive(Deserialize)]
+struct ListWire<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default, deserialize_with = "decode::nullable")]
+    items: Vec<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: Box<str>,
+    #[serde(rename = "continue")]
+    next: String,
+    shard_info: Option<ShardInfo>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ShardInfo {
+    selector: Box<str>,
+}
+
+#[derive(Deserialize)]
+struct EventWire<'a> {
+    #[serde(rename = "type")]
+    kind: Box<str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BookmarkWire {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: Box<str>,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "k8s.io/initial-events-end")]
+    initial_end: Option<String>,
+}
+
+/// The answer to a list.
+pub(super) fn page(encoding: Encoding, answer: &Bytes) -> Result<Page, Unexpected> {
+    let (objects, meta) = match encoding {
+        Encoding::Json => {
+            let list: ListWire<'_> = serde_json::from_str(std::str::from_utf8(answer)?)?;
+            (list.items.into_iter().map(|item| Object::json(answer, item.get())).collect(), list.metadata)
+        }
+        Encoding::Protobuf => {
+            let list = protobuf::list(protobuf::envelope(answer)?.message)?;
+            let shard_info = list.shard.map(|selector| ShardInfo { selector: selector.into() });
+            let meta = ListMeta { resource_version: list.revision.into(), next: list.next.to_owned(), shard_info };
+            (list.items.into_iter().map(|item| Object::protobuf(answer, item)).collect(), meta)
+        }
+    };
+    // Every list has one. Anything else, taken for an empty list, would empty the cache.
+    if meta.resource_version.is_empty() {
+        return Err("it is no list: it has no resourceVersion".into());
+    }
+    Ok(Page {
+        objects,
+        revision: meta.resource_version,
+        next: Some(meta.next).filter(|next| !next.is_empty()),
+        shard: meta.shard_info.map(|info| info.selector),
+    })
+}
+
+/// One frame of a watch.
+pub(super) fn frame(encoding: Encoding, frame: &Bytes) -> Result<Frame, Unexpected> {
+    match encoding {
+        Encoding::Json => {
+            let event: EventWire<'_> = serde_json::from_str(std::str::from_utf8(frame)?)?;
+            let object = event.object.get();
+            Ok(match &*event.kind {
+                "BOOKMARK" => {
+                    let BookmarkMeta { resource_version, annotations } =
+                        serde_json::from_str::<BookmarkWire>(object)?.metadata;
+                    let end = annotations.and_then(|annotations| annotations.initial_end);
+                    bookmark(resource_version, end.as_deref())?
+                }
+                "ERROR" => Frame::Error(serde_json::from_str(object).unwrap_or_default()),
+                kind => change(kind, Object::json(frame, object)),
+            })
+        }
+        Encoding::Protobuf => {
+            let event = protobuf::watch_event(frame)?;
+            let message = event.object.message;
+            match event.kind {
+                "BOOKMARK" => {
+                    let (revision, end) = bookmark_meta(message)?;
+                    bookmark(revision.into(), end)
+                }
+                "ERROR" => Ok(Frame::Error(status_of(message))),
+                kind => Ok(change(kind, Object::protobuf(frame, message))),
+            }
+        }
+    }
+}
+
+/// What a refusal says; nothing where it is not what API servers say.
+pub(super) fn status(encoding: Encoding, answer: &[u8]) -> Status {
+    match encoding {
+        Encoding::Json => serde_json::from_slice(answer).unwrap_or_default(),
+        Encoding::Protobuf => {
+            protobuf::envelope(answer).map(|envelope| status_of(envelope.message)).unwrap_or_default()
+        }
+    }
+}
+
+fn status_of(message: &[u8]) -> Status {
+    let said = protobuf::status(message).unwrap_or_default();
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Status {
+        code: u16::try_from(said.code).ok().filter(|code| *code != 0),
+        reason: text(said.reason),
+        message: text(said.message),
+        details: u32::try_from(said.retry_after_seconds)
+            .ok()
+            .map(|seconds| StatusDetails { retry_after_seconds: seconds }),
+    }
+}
+
+fn change(kind: &str, object: Object) -> Frame {
+    Frame::Event(match kind {
+        "ADDED" | "MODIFIED" => Event::Applied(object),
+        "DELETED" => Event::Deleted(object),
+        kind => Event::Unknown(kind.into()),
+    })
+}
+
+fn bookmark(revision: Box<str>, end: Option<&str>) -> Result<Frame, Unexpected> {
+    if revision.is_empty() {
+        return Err("a bookmark without a resourceVersion".into());
+    }
+    Ok(Frame::Event(Event::Bookmark { revision, initial_end: end == Some("true") }))
+}
+
+/// The resourceVersion, and the annotation that says that the initial events have ended.
+fn bookmark_meta(object: &[u8]) -> Result<(&str, Option<&str>), ProtobufError> {
+    let (mut revision, mut end) = ("", None);
+    let mut object = Fields::of(object);
+    while let Some(field) = object.next()? {
+        if field.number != 1 {
+            continue;
+        }
+        let mut metadata = field.message()?;
+        while let Some(field) = metadata.next()? {
+            match field.number {
+                6 => revision = field.text()?,
+                12 => {
+                    let (key, value) = entry(field.message()?)?;
+                    if key == INITIAL_END {
+                        end = Some(value);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok((revision, end))
+}
+
+/// A key and a value of a map.
+fn entry<'a>(mut entry: Fields<'a>) -> Result<(&'a str, &'a str), ProtobufError> {
+    let (mut key, mut value) = ("", "");
+    while let Some(field) = entry.next()? {
+        match field.number {
+            1 => key = field.text()?,
+            2 => value = field.text()?,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Whether the server has forgotten what was asked from.
+    pub(super) fn is_gone(&self) -> bool {
+        self.code == Some(410) || matches!(self.reason.as_deref(), Some("Expired" | "Gone"))
+    }
+
+    /// How long the server wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+        seconds.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
