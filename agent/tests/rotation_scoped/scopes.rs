@@ -65,7 +65,8 @@ async fn only_what_the_rotation_is_about_is_read_and_only_while_it_lasts() {
     world.pass(2_000).await;
     assert_eq!(cached_pods(&world).await, 0, "what was read for the rotation is forgotten");
     let since = world.sim.requests().len();
-    world.pass(600_000).await;
+    // A watch that began with a list lasts half an hour and more.
+    world.pass(2_200_000).await;
     assert_eq!(lists(&world, since), ["namespace kubectl-rotate-room".to_owned()].into());
 }
 
