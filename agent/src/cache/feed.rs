@@ -141,7 +141,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { protobuf: false, stream: true, shards: 1 }
+        Self { protobuf: true, stream: true, shards: 1 }
     }
 }
 

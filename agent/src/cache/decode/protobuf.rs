@@ -18,7 +18,6 @@ mod pod;
 mod tests;
 
 pub use envelope::{Envelope, List, Status, WatchEvent, envelope, list, status, watch_event};
-pub(in crate::cache) use fields::Fields;
 pub use fields::ProtobufError;
 
 pub(super) use meta::glance;

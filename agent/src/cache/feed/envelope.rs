@@ -16,11 +16,7 @@ use serde_json::value::RawValue;
 
 use super::encoding::{Encoding, Object};
 use super::{Event, Page};
-use crate::cache::decode;
-use crate::cache::decode::protobuf::{self, Fields, ProtobufError};
-
-/// On the bookmark that ends the initial events of a streaming list.
-const INITIAL_END: &str = "k8s.io/initial-events-end";
+use crate::cache::decode::{self, Bookmark, Encoded, protobuf};
 
 /// Why an answer is not what it should be.
 pub(super) type Unexpected = Box<dyn Error + Send + Sync>;
@@ -81,26 +77,6 @@ struct EventWire<'a> {
     object: &'a RawValue,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BookmarkWire {
-    metadata: BookmarkMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct BookmarkMeta {
-    resource_version: Box<str>,
-    annotations: Option<Annotations>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Annotations {
-    #[serde(rename = "k8s.io/initial-events-end")]
-    initial_end: Option<String>,
-}
-
 /// The answer to a list.
 pub(super) fn page(encoding: Encoding, answer: &Bytes) -> Result<Page, Unexpected> {
     let (objects, meta) = match encoding {
@@ -134,12 +110,7 @@ pub(super) fn frame(encoding: Encoding, frame: &Bytes) -> Result<Frame, Unexpect
             let event: EventWire<'_> = serde_json::from_str(std::str::from_utf8(frame)?)?;
             let object = event.object.get();
             Ok(match &*event.kind {
-                "BOOKMARK" => {
-                    let BookmarkMeta { resource_version, annotations } =
-                        serde_json::from_str::<BookmarkWire>(object)?.metadata;
-                    let end = annotations.and_then(|annotations| annotations.initial_end);
-                    bookmark(resource_version, end.as_deref())?
-                }
+                "BOOKMARK" => bookmark(Encoded::Json(object))?,
                 "ERROR" => Frame::Error(serde_json::from_str(object).unwrap_or_default()),
                 kind => change(kind, Object::json(frame, object)),
             })
@@ -148,10 +119,7 @@ pub(super) fn frame(encoding: Encoding, frame: &Bytes) -> Result<Frame, Unexpect
             let event = protobuf::watch_event(frame)?;
             let message = event.object.message;
             match event.kind {
-                "BOOKMARK" => {
-                    let (revision, end) = bookmark_meta(message)?;
-                    bookmark(revision.into(), end)
-                }
+                "BOOKMARK" => bookmark(Encoded::Protobuf(message)),
                 "ERROR" => Ok(Frame::Error(status_of(message))),
                 kind => Ok(change(kind, Object::protobuf(frame, message))),
             }
@@ -190,49 +158,9 @@ fn change(kind: &str, object: Object) -> Frame {
     })
 }
 
-fn bookmark(revision: Box<str>, end: Option<&str>) -> Result<Frame, Unexpected> {
-    if revision.is_empty() {
-        return Err("a bookmark without a resourceVersion".into());
-    }
-    Ok(Frame::Event(Event::Bookmark { revision, initial_end: end == Some("true") }))
-}
-
-/// The resourceVersion, and the annotation that says that the initial events have ended.
-fn bookmark_meta(object: &[u8]) -> Result<(&str, Option<&str>), ProtobufError> {
-    let (mut revision, mut end) = ("", None);
-    let mut object = Fields::of(object);
-    while let Some(field) = object.next()? {
-        if field.number != 1 {
-            continue;
-        }
-        let mut metadata = field.message()?;
-        while let Some(field) = metadata.next()? {
-            match field.number {
-                6 => revision = field.text()?,
-                12 => {
-                    let (key, value) = entry(field.message()?)?;
-                    if key == INITIAL_END {
-                        end = Some(value);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok((revision, end))
-}
-
-/// A key and a value of a map.
-fn entry<'a>(mut entry: Fields<'a>) -> Result<(&'a str, &'a str), ProtobufError> {
-    let (mut key, mut value) = ("", "");
-    while let Some(field) = entry.next()? {
-        match field.number {
-            1 => key = field.text()?,
-            2 => value = field.text()?,
-            _ => {}
-        }
-    }
-    Ok((key, value))
+fn bookmark(object: Encoded<'_>) -> Result<Frame, Unexpected> {
+    let Bookmark { revision, initial_end } = decode::bookmark(object)?.ok_or("a bookmark without a resourceVersion")?;
+    Ok(Frame::Event(Event::Bookmark { revision, initial_end }))
 }
 
 // === impl Status ===

@@ -339,7 +339,7 @@ impl<R: Resource> Reflector<R> {
 
     /// One object that cannot be read must not hold up the others.
     fn unreadable(&mut self, object: &Object, error: &DecodeError) -> Unreadable {
-        let mut identity = decode::identity(object.encoded()).unwrap_or_default();
+        let (mut identity, node) = decode::fragment(object.encoded());
         if identity.uid.is_empty() {
             // Notes are kept by UID: without one, two such objects are still two.
             identity.uid = identity.path().into();
@@ -347,12 +347,7 @@ impl<R: Resource> Reflector<R> {
         if self.told.first("unreadable", &identity.path()) {
             tracing::warn!(kind = R::NAME, object = identity.path(), "failed to {error}");
         }
-        Unreadable {
-            kind: R::KIND,
-            node: decode::bound_to(object.encoded()),
-            object: identity,
-            message: error.to_string(),
-        }
+        Unreadable { kind: R::KIND, object: identity, node, message: error.to_string() }
     }
 
     /// A server that ignores the shard sends what is not in it: each object would come through every watch.

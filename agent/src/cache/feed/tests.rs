@@ -1,6 +1,7 @@
 //! Tests of the feed against a server that follows a script, under paused time.
 
 pub(super) mod message;
+mod protobuf;
 mod script;
 mod simulated;
 mod streaming;

@@ -105,8 +105,8 @@ fn only_the_annotated_bookmark_ends_the_initial_events() {
         let mut object = json!({"metadata": {"resourceVersion": "9", "annotations": {"other": "true"}}});
         let mut metadata = [field(6, "9"), field(12, [field(1, "other"), field(2, "true")].concat())].concat();
         if let Some(value) = annotation {
-            object["metadata"]["annotations"][INITIAL_END] = value.into();
-            metadata.extend(field(12, [field(1, INITIAL_END), field(2, value)].concat()));
+            object["metadata"]["annotations"]["k8s.io/initial-events-end"] = value.into();
+            metadata.extend(field(12, [field(1, "k8s.io/initial-events-end"), field(2, value)].concat()));
         }
         let line = json(&json!({"type": "BOOKMARK", "object": object}));
         let events = [
