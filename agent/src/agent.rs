@@ -153,7 +153,7 @@ impl Agent {
             Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term.clone(), clock);
         let resign = CancellationToken::new();
         let options = Options { shards: config.pod_shards, ..Options::default() };
-        let mut feeds = Feeds::run(client.clone(), options, cache.clone(), clock);
+        let mut feeds = Feeds::run_with(client.clone(), options, cache.clone(), clock);
 
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {

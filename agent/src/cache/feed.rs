@@ -209,7 +209,13 @@ impl Feeds {
     /// Starts reading nodes, disruption budgets and Pods into the cache: all of them, but for Pods where the cache is
     /// scoped.
     #[must_use]
-    pub fn run(client: Client, options: Options, cache: Cache, clock: Clock) -> Self {
+    pub fn run(client: Client, cache: Cache, clock: Clock) -> Self {
+        Self::run_with(client, Options::default(), cache, clock)
+    }
+
+    /// The same, read in this way.
+    #[must_use]
+    pub fn run_with(client: Client, options: Options, cache: Cache, clock: Clock) -> Self {
         let mut feeds = Self::new(client, options, cache, clock);
         for kind in [Kind::Nodes, Kind::Pdbs] {
             feeds.start(Source::all(kind));

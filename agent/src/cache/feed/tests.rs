@@ -34,7 +34,7 @@ fn fed(script: Script) -> Fed {
 fn fed_with(options: Options, script: Script) -> Fed {
     let cache = Cache::new(State::default());
     let clock = Clock::starting_at("2026-11-29T10:00:00Z".parse().unwrap());
-    Fed { _feeds: Feeds::run(script.client(), options, cache.clone(), clock), script, cache, clock }
+    Fed { _feeds: Feeds::run_with(script.client(), options, cache.clone(), clock), script, cache, clock }
 }
 
 impl Fed {

@@ -6,7 +6,7 @@ use kube::Client;
 use rotate_sim::{NodeSpec, Settings, Sim, objects};
 use serde_json::Value;
 
-use crate::cache::feed::{Feeds, Options, list_node_pods};
+use crate::cache::feed::{Feeds, list_node_pods};
 use crate::cache::index::Kind;
 use crate::cache::{Cache, Pod, State, decode};
 use crate::clock::Clock;
@@ -30,7 +30,7 @@ async fn fed() -> Fed {
     sim.create(objects::deployment("cart", "shop", 12, objects::template("cart", "500m", "1Gi")));
     sim.create(objects::disruption_budget("cart", "shop", "cart", "minAvailable", 3.into()));
     let cache = Cache::new(State::default());
-    let feeds = Feeds::run(client.clone(), Options::default(), cache.clone(), clock);
+    let feeds = Feeds::run(client.clone(), cache.clone(), clock);
     cache.synced().await;
     Fed { sim, client, cache, clock, _feeds: feeds }
 }

@@ -200,7 +200,7 @@ async fn a_server_that_does_not_confirm_the_shard_ends_the_feed_with_a_clear_wor
     let cache = Cache::new(State::default());
     let clock = Clock::starting_at("2026-11-29T10:00:00Z".parse().unwrap());
     let options = Options { shards: 2, ..Options::default() };
-    let mut feeds = Feeds::run(script.client(), options, cache.clone(), clock);
+    let mut feeds = Feeds::run_with(script.client(), options, cache.clone(), clock);
     let ended = feeds.ended().await;
     assert!(ended.contains("ShardedListAndWatch") && ended.starts_with("the feed of Pods"), "{ended}");
     assert!(!cache.health().is_synced());
