@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::body::Body;
-use http::Request;
+use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use rotate_agent::rotation::store::Wish;
-use rotate_shared::{CacheInfo, Code, Phase};
+use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Problem};
 use rotate_sim::{Settings, objects};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -28,12 +29,22 @@ fn lists(world: &World, since: usize) -> BTreeSet<String> {
     pods.map(|request| what(&request.path, &request.query).unwrap_or_else(|| "everything".to_owned())).collect()
 }
 
-/// How many Pods the agent holds.
-async fn cached_pods(world: &World) -> u64 {
-    let router = world.agent.as_ref().unwrap().router();
-    let response = router.oneshot(Request::get("/v1/cache").body(Body::empty()).unwrap()).await.unwrap();
+/// What the agent answers.
+async fn ask<T: DeserializeOwned>(world: &World, request: Request<Body>) -> (StatusCode, T) {
+    let response = world.agent.as_ref().unwrap().router().oneshot(request).await.unwrap();
+    let status = response.status();
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    serde_json::from_slice::<CacheInfo>(&body).unwrap().pods
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+async fn cache(world: &World) -> CacheInfo {
+    ask(world, Request::get("/v1/cache").body(Body::empty()).unwrap()).await.1
+}
+
+/// What the agent answers to the wish for a plan of node `a`.
+async fn plan<T: DeserializeOwned>(world: &World) -> (StatusCode, T) {
+    let request = Request::post("/v1/plans").header("content-type", "application/json");
+    ask(world, request.body(Body::from(r#"{"nodes":["a"]}"#)).unwrap()).await
 }
 
 fn four_nodes() -> World {
@@ -63,7 +74,7 @@ async fn only_what_the_rotation_is_about_is_read_and_only_while_it_lasts() {
 
     // Watches that nobody needs end with the rotation: a change of a Pod there is not heard of any more.
     world.pass(2_000).await;
-    assert_eq!(cached_pods(&world).await, 0, "what was read for the rotation is forgotten");
+    assert_eq!(cache(&world).await.pods, 0, "what was read for the rotation is forgotten");
     let since = world.sim.requests().len();
     // A watch that began with a list lasts half an hour and more.
     world.pass(2_200_000).await;
@@ -121,4 +132,57 @@ async fn what_may_not_be_read_is_named_and_the_node_is_given_back() {
     assert_eq!(ended.outcome.clone().unwrap().code, Some(Code::NotReady));
     check::nothing_is_left(&world, &[]);
     assert_eq!(check::evictions(&world), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_reads_what_it_is_about_and_forgets_it() {
+    let world = four_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    world.agent.as_ref().unwrap().ready().await;
+    let (status, plans) = plan::<PlanList>(&world).await;
+    assert_eq!(status, StatusCode::OK);
+    let plan = &plans.items[0];
+    assert_eq!(plan.totals.pods, 2);
+    assert_eq!(plan.warnings.iter().map(|warning| warning.code).collect::<Vec<_>>(), [Code::NotLookedAt]);
+    assert_eq!(
+        lists(&world, 0),
+        ["namespace kubectl-rotate-room", "namespace shop", "node a"].map(str::to_owned).into()
+    );
+    world.pass(1_000).await;
+    let cache = cache(&world).await;
+    assert_eq!((cache.pods, cache.synced), (0, true));
+    let scopes: Vec<_> = cache.feeds.into_iter().filter_map(|feed| feed.scope).collect();
+    assert_eq!(scopes, ["namespace kubectl-rotate-room"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_pods_that_cannot_be_read_is_refused_in_time_with_the_reason() {
+    let world = four_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    world.agent.as_ref().unwrap().ready().await;
+    world.sim.faults().fail("GET", "/api/v1/namespaces/shop/pods", 403, usize::MAX);
+    let asked = world.now();
+    let (status, problem) = plan::<Problem>(&world).await;
+    assert_eq!((status, problem.code), (StatusCode::SERVICE_UNAVAILABLE, Code::NotReady));
+    let told = "the Pods of namespace shop are still being read: failed to ";
+    assert!(problem.detail.starts_with(told) && problem.detail.contains("403"), "{}", problem.detail);
+    assert!(world.now().duration_since(asked).as_secs() <= 31);
+    assert!(cache(&world).await.synced, "the agent itself is as ready as before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn figures_of_nodes_that_are_not_read_are_left_out() {
+    let world = four_nodes();
+    for node in ["e", "f", "g"] {
+        world.node(node, "4");
+    }
+    world.deploy_on("a", "web", 2, "1").await;
+    world.sim.create(objects::disruption_budget("web", "shop", "web", "maxUnavailable", json!(1)));
+    world.pass(1_000).await;
+    let id = world.rotate("a", options()).await;
+    world.until(&id, |rotation| rotation.progress.evicted == 1).await;
+    let (_, nodes) = ask::<NodeList>(&world, Request::get("/v1/nodes").body(Body::empty()).unwrap()).await;
+    let known: Vec<_> = nodes.items.iter().filter(|node| node.pods.is_some()).map(|node| &*node.name).collect();
+    assert!(known.contains(&"a") && known.len() < 7, "{known:?}");
+    assert!(nodes.items.iter().all(|node| node.pods.is_some() == node.movable.is_some()));
 }
