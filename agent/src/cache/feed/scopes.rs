@@ -60,3 +60,6 @@ fn defect(ended: Result<FeedError, JoinError>) -> Option<String> {
         Err(error) => Some(format!("a feed of {}: {error}", Pod::NAME)),
     }
 }
+
+#[cfg(test)]
+mod tests;
