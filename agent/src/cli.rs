@@ -81,6 +81,9 @@ pub enum UsageError {
     /// Everybody who reaches the port could drain the cluster.
     #[error("--insecure-dev-no-auth is refused with --control-addr {0}: it must be a loopback address")]
     OpenToOthers(SocketAddr),
+    /// There is no watch of all Pods to divide.
+    #[error("--pod-shards divides the watch of all Pods: it does not go with --pod-cache=scoped")]
+    ShardsOfScopes,
 }
 
 impl Run {
@@ -92,6 +95,9 @@ impl Run {
     pub fn config(&self) -> Result<Config, UsageError> {
         if self.insecure_dev_no_auth && !self.control_addr.ip().is_loopback() {
             return Err(UsageError::OpenToOthers(self.control_addr));
+        }
+        if self.pod_shards > 1 && self.pod_cache == PodCache::Scoped {
+            return Err(UsageError::ShardsOfScopes);
         }
         Ok(Config {
             acts: true,
@@ -148,6 +154,12 @@ mod tests {
             assert!(run(&["--insecure-dev-no-auth", "--control-addr", addr]).config().is_ok(), "{addr}");
         }
         assert!(run(&["--control-addr", "0.0.0.0:8470"]).config().is_ok(), "with authentication it may be anywhere");
+    }
+
+    #[test]
+    fn shards_of_a_watch_that_there_is_not_are_refused() {
+        let run = run(&["--pod-cache", "scoped", "--pod-shards", "4"]);
+        assert_eq!(run.config(), Err(UsageError::ShardsOfScopes));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `cargo test --test scenarios -- simulator` or `… -- control_plane` runs one side; on the simulator the agent reads all
-//! Pods, and once more (`simulator_scoped`) only those that it works on. Where the sides differ, the
+//! Pods, and once more (`simulator::scoped`) only those that it works on. Where the sides differ, the
 //! simulator is wrong. Without the binaries of `agent/tests/controlplane/build` the second side is reported as ignored.
 
 #[expect(dead_code, reason = "the control plane's own tests use all of it; scenarios use what they need")]
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let built = harness::binaries().is_some();
     let mut trials = Vec::new();
     for case in cases::all() {
-        for (name, pod_cache) in [("simulator", PodCache::Cluster), ("simulator_scoped", PodCache::Scoped)] {
+        for (name, pod_cache) in [("simulator", PodCache::Cluster), ("simulator::scoped", PodCache::Scoped)] {
             trials.push(Trial::test(format!("{name}::{}", case.name), move || on_simulator(case, pod_cache)));
         }
         let real = Trial::test(format!("control_plane::{}", case.name), move || on_control_plane(case));

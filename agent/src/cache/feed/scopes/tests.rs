@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube::Client;
 use rotate_sim::{NodeSpec, Settings, Sim, objects};
 use serde_json::Value;
 
