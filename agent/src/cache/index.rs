@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Everything that is shared is kept as bytes that are their own key (`blobs`, `codec`): a Pod is looked up and compared
-//! without a copy of anything. [`Pod`]s are built when somebody asks (`build`). A Pod changes at most the sums of the node
-//! it leaves and of the node it joins; debug builds recount both.
+//! without a copy of anything. A [`Pod`](super::Pod) is built when somebody asks (`build`). A Pod changes at most the sums
+//! of the node it leaves and of the node it joins; debug builds recount both. Why so: `docs/decisions/008`.
 
 mod answers;
 mod blobs;

@@ -139,7 +139,11 @@ impl<'a> Cluster<'a> {
         let selected = |labels: &Labels| term.selector.as_ref().is_some_and(|selector| selector.matches(labels));
         let among: Vec<_> = match &term.namespace_selector {
             // Only the Pods themselves tell which namespaces there are.
-            Some(_) => self.present(self.state.pods().collect()).chain(self.placed.iter().cloned()).collect(),
+            Some(_) => {
+                let placed = self.placed.iter().map(|pod| &*pod.namespace);
+                let namespaces: BTreeSet<_> = self.state.namespaces().chain(placed).collect();
+                namespaces.into_iter().flat_map(|listed| self.bound_in(listed, selected)).collect()
+            }
             None if term.namespaces.is_empty() => self.bound_in(namespace, selected),
             None => term.namespaces.iter().flat_map(|listed| self.bound_in(listed, selected)).collect(),
         };

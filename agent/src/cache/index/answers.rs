@@ -109,6 +109,11 @@ impl State {
         self.build_all(templates.flat_map(|template| self.pods_of(template)).map(|(id, _)| id))
     }
 
+    /// Namespaces that have Pods.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.templates.namespaces.names()
+    }
+
     /// Bound, unfinished Pods that have required anti-affinity terms, by namespace and shape.
     pub fn anti_affine(&self) -> impl Iterator<Item = AntiAffine<'_>> {
         self.anti_affine.iter().map(|(&(namespace, shape), &pods)| AntiAffine {

@@ -178,7 +178,7 @@ impl State {
         self.unreadable.retain(|note| note.kind != kind || !held(note) || seen.others.contains(&note.object.uid));
         match kind {
             Kind::Pods => {
-                let gone = self.pods_among(&partition, |id, held| !seen.has_pod(id) && partition.holds(held));
+                let gone = self.pods_among(&partition, |id| !seen.has_pod(id), |held| partition.holds(held));
                 gone.iter().for_each(|id| self.remove(*id));
                 gone.len()
             }
@@ -207,18 +207,26 @@ impl State {
     pub fn drop_uncovered(&mut self, covered: &[Partition]) -> usize {
         let uncovered = |held: &Held<'_>| !covered.iter().any(|partition| partition.holds(held));
         self.unreadable.retain(|note| note.kind != Kind::Pods || !uncovered(&note.held()));
-        let gone = self.pods_among(&Partition::All, |_, held| uncovered(held));
+        let gone = self.pods_among(&Partition::All, |_| true, uncovered);
         gone.iter().for_each(|id| self.remove(*id));
         gone.len()
     }
 
-    /// Pods that this is true of. Looks only where Pods of the partition can be.
-    fn pods_among(&self, partition: &Partition, wanted: impl Fn(Id, &Held<'_>) -> bool) -> Vec<Id> {
+    /// Pods that both are true of. Looks only where Pods of the partition can be, and at Pods only where need be: the
+    /// writer holds the lock.
+    fn pods_among(
+        &self,
+        partition: &Partition,
+        by_id: impl Fn(Id) -> bool,
+        wanted: impl Fn(&Held<'_>) -> bool,
+    ) -> Vec<Id> {
         let wanted = |id: &Id| {
-            let entry = self.pods.get(*id);
-            let node = (entry.node() != NONE).then(|| &*self.nodes.get(entry.node()).name);
-            let namespace = self.templates.namespaces.name(self.templates.get(entry.template).key.namespace);
-            wanted(*id, &Held { namespace, node, uid: &self.uids.text(entry.uid) })
+            by_id(*id) && {
+                let entry = self.pods.get(*id);
+                let node = (entry.node() != NONE).then(|| &*self.nodes.get(entry.node()).name);
+                let namespace = self.templates.namespaces.name(self.templates.get(entry.template).key.namespace);
+                wanted(&Held { namespace, node, uid: &self.uids.text(entry.uid) })
+            }
         };
         match partition {
             Partition::Node(name) => {

@@ -253,6 +253,10 @@ impl Namespaces {
         &self.slots.get(id).name
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.table.iter().map(|id| &**self.name(*id))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }

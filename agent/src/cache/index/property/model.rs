@@ -143,6 +143,8 @@ impl Model {
             |of: &dyn Fn(&Pod) -> Option<String>| self.pods.values().filter_map(of).collect::<BTreeSet<_>>().len();
         assert_eq!((counts.pods, counts.nodes), (self.pods.len(), self.nodes.len()));
         assert_eq!(counts.namespaces, distinct(&|pod| Some(pod.namespace.to_string())));
+        let namespaces: BTreeSet<_> = self.pods.values().map(|pod| &*pod.namespace).collect();
+        assert_eq!(state.namespaces().collect::<BTreeSet<_>>(), namespaces);
         assert_eq!(counts.owners, distinct(&|pod| Some(pod.owner.as_ref()?.uid.to_string())));
         // Shapes that differ in nothing but the name of each Pod's own node are one.
         let shape = |pod: &Pod| match &pod.node {
