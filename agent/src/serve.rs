@@ -6,6 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::{Agent, Listen};
+use crate::cache::feed::{self, FeedError};
 use crate::cli::{Cli, Command, LogFormat, Run};
 use crate::clock::Clock;
 
@@ -41,6 +42,7 @@ async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
     log(run.log_format);
     let config = run.config()?;
     let client = crate::client::production(kube_config(&run).await?).context("failed to set up the API client")?;
+    refuse_ignored_shards(&client, config.pod_shards).await?;
     let mut agent = Agent::start(config, client, Clock::system());
     let listen = Listen { control: run.control_addr, authenticate: !run.insecure_dev_no_auth, ops: run.ops_addr };
     let listening = agent.listen(listen).await?;
@@ -55,6 +57,21 @@ async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!("ending");
     agent.shutdown().await;
     Ok(())
+}
+
+/// A server that ignores the shards is told of before anything is begun. One that cannot be asked now is asked again by
+/// each feed.
+async fn refuse_ignored_shards(client: &kube::Client, shards: u8) -> anyhow::Result<()> {
+    match feed::confirm_shards(client.clone(), shards).await {
+        Err(error @ FeedError::NotSharded) => {
+            Err(error).with_context(|| format!("--pod-shards={shards}: failed to start"))
+        }
+        Err(error) => {
+            tracing::warn!("failed to {error}");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 async fn kube_config(run: &Run) -> anyhow::Result<kube::Config> {

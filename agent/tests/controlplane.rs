@@ -13,6 +13,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod checks;
 #[path = "controlplane/encodings.rs"]
 mod encodings;
+#[path = "controlplane/feed.rs"]
+mod feed;
 #[path = "controlplane/harness.rs"]
 mod harness;
 #[path = "controlplane/installed.rs"]
@@ -55,6 +57,12 @@ fn main() -> ExitCode {
         }),
         trial(&shared, "both_encodings_are_read_to_the_same_values", async |plane| {
             encodings::both_encodings_are_read_to_the_same_values(plane).await
+        }),
+        trial(&shared, "every_way_of_reading_gives_the_same_cache", async |plane| {
+            feed::every_way_of_reading_gives_the_same_cache(plane).await
+        }),
+        trial(&shared, "feed_survives_whatever_happens_to_its_connections", async |_| {
+            feed::a_feed_survives_whatever_happens_to_its_connections().await
         }),
         trial(&shared, "rights_of_the_manifests_suffice", async |_| {
             installed::the_rights_of_the_manifests_suffice().await

@@ -43,6 +43,9 @@ pub struct FeedInfo {
     /// How many objects the list that is under way has brought so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<u64>,
+    /// How many objects were read since the agent started, in lists and as they changed.
+    #[serde(default)]
+    pub objects: u64,
     /// The resourceVersion up to which they were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,

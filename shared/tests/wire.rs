@@ -297,6 +297,7 @@ fn cache() {
             synced: true,
             connected: true,
             reading: Some(9),
+            objects: 20,
             revision: Some("12".to_owned()),
             age_seconds: Some(3),
             lists: 2,
@@ -311,7 +312,7 @@ fn cache() {
         "apiVersion": "kubectl-rotate.dev/v1", "kind": "Cache", "synced": false, "pods": 1, "nodes": 2,
         "disruptionBudgets": 3, "shapes": 4, "labelSets": 5,
         "feeds": [{
-            "kind": "pods", "scope": "node a", "synced": true, "connected": true, "reading": 9, "revision": "12", "ageSeconds": 3, "lists": 2,
+            "kind": "pods", "scope": "node a", "synced": true, "connected": true, "reading": 9, "objects": 20, "revision": "12", "ageSeconds": 3, "lists": 2,
             "stalls": 1, "errors": 1, "unknown": 0,
             "lastError": "reach the API server", "unreadable": 0
         }]

@@ -40,6 +40,7 @@ impl Api {
             synced: feed.synced,
             connected: feed.connected,
             reading: feed.reading,
+            objects: feed.objects,
             // Feeds of scopes are not equally far: there is no one revision of what they have read.
             revision: state.revision(kind).filter(|_| scope.is_none() && whole(kind)).map(ToOwned::to_owned),
             age_seconds: feed.last_heard.and_then(|heard| u64::try_from(now.duration_since(heard).as_secs()).ok()),

@@ -40,7 +40,8 @@ const GAUGES: [Family; 4] = [
     ("rotate_feed_reading_objects", "Objects that the list under way has brought so far.", |feed| feed.reading),
 ];
 
-const COUNTERS: [Family; 5] = [
+const COUNTERS: [Family; 6] = [
+    ("rotate_feed_objects_total", "Objects that were read, in lists and as they changed.", |feed| Some(feed.objects)),
     ("rotate_feed_lists_total", "Complete lists that were read.", |feed| Some(feed.lists)),
     ("rotate_feed_errors_total", "Lists and watches that failed.", |feed| Some(feed.errors)),
     ("rotate_feed_stalls_total", "Watches that fell silent and were given up.", |feed| Some(feed.stalls)),

@@ -26,6 +26,7 @@ pub(crate) mod credentials;
 pub(crate) mod flags;
 pub(crate) mod nodes;
 pub(crate) mod process;
+pub(crate) mod proxy;
 pub(crate) mod wait;
 pub(crate) mod workloads;
 
@@ -99,6 +100,19 @@ impl ControlPlane {
         self.ready(name, self.ports.apiserver, "/readyz").await
     }
 
+    /// The same with these feature gates.
+    pub(crate) async fn restart_apiserver_with(&mut self, feature_gates: &str) -> Result<()> {
+        let name = "kube-apiserver";
+        let at = self.components.iter().position(|component| component.name() == name);
+        drop(self.components.remove(at.context("the API server was started")?));
+        let mut flags = self.ports.apiserver_flags(self.dir())?;
+        flags.retain(|flag| !flag.starts_with("--feature-gates="));
+        flags.push(format!("--feature-gates={feature_gates}"));
+        let binaries = binaries().context("the control plane is built")?;
+        self.spawn(name, &binaries, flags)?;
+        self.ready(name, self.ports.apiserver, "/readyz").await
+    }
+
     /// The API server's URL.
     pub(crate) fn server(&self) -> String {
         self.ports.server()
@@ -167,6 +181,11 @@ impl ControlPlane {
     /// A client of one of the fixed users, without kube's own retries: a 429 is seen at once.
     pub(crate) async fn client_of(&self, user: User) -> Result<Client> {
         self.client_to(user, self.server()).await
+    }
+
+    /// A client of a member of `system:masters` that reaches the API server by another way.
+    pub(crate) async fn client_through(&self, server: String) -> Result<Client> {
+        self.client_to(User::Admin, server).await
     }
 
     async fn client_to(&self, user: User, server: String) -> Result<Client> {

@@ -18,6 +18,8 @@ pub struct FeedHealth {
     pub last_heard: Option<Timestamp>,
     /// How many objects the list that is under way has brought so far.
     pub reading: Option<u64>,
+    /// How many objects were read since the start, in lists and as they changed.
+    pub objects: u64,
     /// The resourceVersion up to which everything was read.
     pub revision: Option<Arc<str>>,
     /// How often a list or a watch failed.
@@ -124,6 +126,7 @@ impl Health {
 impl FeedHealth {
     /// Adds what another counted.
     fn add(&mut self, other: &Self) {
+        self.objects += other.objects;
         self.errors += other.errors;
         self.stalls += other.stalls;
         self.lists += other.lists;

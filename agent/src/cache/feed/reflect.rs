@@ -278,7 +278,9 @@ impl<R: Resource> Reflector<R> {
             };
             let unreadable = of_kind(|change| matches!(change, Change::Unreadable(_)));
             let unknown = of_kind(|change| matches!(change, Change::Unknown));
+            let objects = of_kind(|change| matches!(change, Change::Applied(_) | Change::Deleted(_)));
             let count = |health: &mut FeedHealth| {
+                health.objects += objects;
                 health.unreadable += unreadable;
                 health.unknown += unknown;
             };

@@ -1,11 +1,17 @@
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::response::Response;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
+use kube::Client;
+use rotate_sim::{Settings, Sim};
 use tower::ServiceExt as _;
 
 use super::super::testing;
 use super::*;
+use crate::cache::feed::Feeds;
+use crate::clock::Clock;
 
 async fn get(api: &Api, path: &str) -> (Response<()>, String) {
     let request = Request::get(path).body(Body::empty()).unwrap();
@@ -32,6 +38,35 @@ async fn an_agent_that_has_read_everything_is_ready() {
     let api = testing::synced();
     let (response, body) = get(&api, "/readyz").await;
     assert_eq!((response.status(), body.as_str()), (StatusCode::OK, "ok\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_is_cut_off_is_named_with_the_time_since_which_it_is() {
+    let sim = Sim::start(Settings { epoch: "2026-11-29T10:00:00Z".parse().ok(), ..Settings::default() });
+    let mut api = testing::with_client(Client::new(sim.router(), "default"));
+    api.clock = Clock::starting_at(sim.now());
+    api.views.publish([]);
+    let _feeds = Feeds::run(api.client.clone(), api.cache.clone(), api.clock);
+    api.cache.synced().await;
+    api.clock.sleep(Duration::from_secs(600)).await;
+    assert_eq!(get(&api, "/readyz").await.1, "ok\n", "a quiet cluster is no silent one");
+    sim.faults().refuse(true);
+    sim.faults().drop_watches();
+    api.clock.sleep(Duration::from_secs(100)).await;
+    assert_eq!(get(&api, "/readyz").await.1, "ok\n", "what was read is not old yet");
+    api.clock.sleep(Duration::from_secs(200)).await;
+    let (response, body) = get(&api, "/readyz").await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let reason = body.lines().next().unwrap();
+    assert!(reason.starts_with("[-] nothing was heard of pods for 3"), "{body}");
+    assert!(reason.contains(" s, since 2026-11-29T10:"), "{body}");
+    assert_eq!(body.lines().count(), 3, "{body}");
+    let (_, metrics) = get(&api, "/metrics").await;
+    assert!(metrics.contains("\nrotate_feed_connected{kind=\"pods\"} 0\n"), "{metrics}");
+    assert!(!metrics.contains("\nrotate_feed_errors_total{kind=\"pods\"} 0\n"), "{metrics}");
+    sim.faults().refuse(false);
+    api.clock.sleep(Duration::from_secs(31)).await;
+    assert_eq!(get(&api, "/readyz").await.1, "ok\n", "it comes back by itself");
 }
 
 #[tokio::test]

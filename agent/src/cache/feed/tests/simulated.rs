@@ -6,7 +6,7 @@ use kube::Client;
 use rotate_sim::{NodeSpec, Settings, Sim, objects};
 use serde_json::Value;
 
-use crate::cache::feed::{Feeds, list_node_pods};
+use crate::cache::feed::{FeedError, Feeds, confirm_shards, list_node_pods};
 use crate::cache::index::Kind;
 use crate::cache::{Cache, Pod, State, decode};
 use crate::clock::Clock;
@@ -115,4 +115,22 @@ async fn a_quiet_cluster_costs_at_most_a_request_in_four_minutes_for_each_kind()
     // The first watch, which began with the list, lasts half an hour and more.
     assert!((15..=27).contains(&asked), "asked {asked} times in an hour");
     assert!(fed.cache.health().kinds().all(|(_, feed)| feed.errors == 0 && feed.stalls == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_knows_no_shards_is_told_apart_from_one_that_divides() {
+    let sim = Sim::start(Settings::default());
+    let refused = confirm_shards(Client::new(sim.router(), "default"), 4).await.unwrap_err();
+    assert!(matches!(refused, FeedError::NotSharded), "{refused}");
+    assert!(refused.to_string().contains("feature gate ShardedListAndWatch"), "{refused}");
+    assert!(confirm_shards(Client::new(sim.router(), "default"), 1).await.is_ok(), "nothing is asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_is_streamed_by_a_server_that_speaks_only_json() {
+    let fed = fed().await;
+    let asked: Vec<_> = fed.sim.requests().into_iter().filter(|request| request.path == "/api/v1/pods").collect();
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].query.contains("sendInitialEvents=true"), "{}", asked[0].query);
+    assert_eq!(fed.cache.health().of(Kind::Pods).lists, 1);
 }
