@@ -32,7 +32,7 @@ pub struct CacheInfo {
 pub struct FeedInfo {
     /// `pods`, `nodes` or `poddisruptionbudgets`.
     pub kind: String,
-    /// Which of them, where not all are read: `node NAME` or `namespace NAME`.
+    /// Which of them, where not all are read by one feed: `node NAME`, `namespace NAME`, or a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// Whether all of them were read once.

@@ -7,10 +7,10 @@ use axum::body::Body;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use rotate_agent::rotation::store::Wish;
-use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Problem};
+use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Problem, names};
 use rotate_sim::{Settings, objects};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::check;
@@ -132,6 +132,37 @@ async fn what_may_not_be_read_is_named_and_the_node_is_given_back() {
     assert_eq!(ended.outcome.clone().unwrap().code, Some(Code::NotReady));
     check::nothing_is_left(&world, &[]);
     assert_eq!(check::evictions(&world), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_comes_back_in_the_middle_touches_nothing_before_it_has_read_what_it_works_on() {
+    let mut world = four_nodes();
+    world.deploy_on("a", "web", 3, "1").await;
+    world.sim.create(objects::disruption_budget("web", "shop", "web", "maxUnavailable", json!(1)));
+    world.pass(1_000).await;
+    let id = world.rotate("a", options()).await;
+    world.until(&id, |rotation| rotation.progress.evicted == 1).await;
+    world.kill_agent();
+    let (room, evictions) = (world.pods(names::ROOM_NAMESPACE), check::evictions(&world));
+    assert!(!room.is_empty());
+    // One part after another: first the placeholders are seen, long afterwards what they are for.
+    for (path, seconds) in [("/namespaces/shop/pods", 40), ("/api/v1/pods", 30)] {
+        world.sim.faults().delay("GET", path, Duration::from_secs(seconds), 1);
+    }
+    world.start_agent();
+    let waiting = world.until(&id, |rotation| rotation.waiting.iter().any(|wait| wait.code == Code::NotReady)).await;
+    assert_eq!(waiting.phase, Phase::Draining);
+    // The lead of the dead agent has to run out first.
+    world.pass(25_000).await;
+    let still = world.view(&id).unwrap();
+    assert_eq!((still.phase, still.waiting[0].code), (Phase::Draining, Code::NotReady), "{still:#?}");
+    let uids = |pods: &[Value]| pods.iter().map(|pod| pod["metadata"]["uid"].clone()).collect::<Vec<_>>();
+    assert_eq!(uids(&world.pods(names::ROOM_NAMESPACE)), uids(&room), "what was held is held");
+    assert_eq!(check::evictions(&world), evictions);
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!((ended.progress.evicted, ended.progress.landed), (3, 3));
+    check::every_eviction_was_covered(&world);
+    check::nothing_is_left(&world, &["a"]);
 }
 
 #[tokio::test(start_paused = true)]
