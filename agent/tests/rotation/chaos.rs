@@ -1,11 +1,12 @@
 //! Seeded runs in which everything happens at the wrong time.
 
+use std::time::Duration;
+
 use rotate_agent::rotation::store::Wish;
 use rotate_shared::options::Then;
 use rotate_shared::{CancelRequest, Options, Phase, names};
 use rotate_sim::{Settings, objects};
 use serde_json::json;
-use std::time::Duration;
 
 use crate::check;
 use crate::world::{World, name_of, options};
@@ -132,6 +133,11 @@ async fn disturb(world: &mut World, random: &mut Random, id: &str, foreign: &mut
         7 => world.sim.faults().fail("POST", &room, 503, 1 + random.below(3) as usize),
         8 => world.sim.faults().deny("POST", "/eviction", "not now", 1 + random.below(3) as usize),
         9 => {
+            if random.chance(50) {
+                // Some of what is read comes long after the rest.
+                let delay = Duration::from_secs(random.below(20));
+                world.sim.faults().delay("GET", "/pods", delay, 1 + random.below(3) as usize);
+            }
             world.sim.faults().drop_watches();
             if random.chance(50) {
                 world.sim.faults().compact();
@@ -140,6 +146,10 @@ async fn disturb(world: &mut World, random: &mut Random, id: &str, foreign: &mut
         10 | 11 => {
             world.kill_agent();
             world.pass(random.below(30_000)).await;
+            if random.chance(50) {
+                let delay = Duration::from_secs(random.below(60));
+                world.sim.faults().delay("GET", "/pods", delay, 1 + random.below(3) as usize);
+            }
             world.start_agent();
         }
         12 => {
