@@ -234,10 +234,14 @@ impl Feeds {
     pub fn start(&mut self, source: Source) -> AbortHandle {
         let (api, cache, clock) = (self.api.clone(), self.cache.clone(), self.clock);
         match source.kind {
-            Kind::Pods => self.tasks.spawn(named::<Pod>(api, source, cache, clock)),
-            Kind::Nodes => self.tasks.spawn(named::<Node>(api, source, cache, clock)),
-            Kind::Pdbs => self.tasks.spawn(named::<Pdb>(api, source, cache, clock)),
+            Kind::Pods => self.spawn::<Pod>(reflect::<Pod>(api, source, cache, clock)),
+            Kind::Nodes => self.spawn::<Node>(reflect::<Node>(api, source, cache, clock)),
+            Kind::Pdbs => self.spawn::<Pdb>(reflect::<Pdb>(api, source, cache, clock)),
         }
+    }
+
+    fn spawn<R: Resource>(&mut self, feed: impl Future<Output = FeedError> + Send + 'static) -> AbortHandle {
+        self.tasks.spawn(async { ended::<R>(&feed.await) })
     }
 
     /// Waits until a task ends by itself, which none does unless going on would be wrong: what is no longer read. Those
@@ -252,10 +256,6 @@ impl Feeds {
             }
         }
     }
-}
-
-async fn named<R: Resource>(api: Api, source: Source, cache: Cache, clock: Clock) -> String {
-    ended::<R>(&reflect::<R>(api, source, cache, clock).await)
 }
 
 /// What has ended, and why.

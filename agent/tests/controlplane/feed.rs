@@ -9,6 +9,7 @@ use kube::{Client, ResourceExt};
 use rotate_agent::cache::feed::{self, FeedError, FeedHealth, Feeds, Options};
 use rotate_agent::cache::{Cache, Kind, Node, Pod, State};
 use rotate_agent::clock::Clock;
+use tokio::process::Command;
 
 use crate::harness::ControlPlane;
 use crate::harness::credentials::User;
@@ -155,6 +156,15 @@ pub(crate) async fn a_feed_survives_whatever_happens_to_its_connections() -> Res
     ensure!(asked.iter().any(|it| it.uri.starts_with("/api/v1/pods?limit=500")));
     let refused = feed::confirm_shards(client.clone(), 4).await;
     ensure!(matches!(refused, Err(FeedError::NotSharded)), "{refused:?}");
+    let agent = Command::new(env!("CARGO_BIN_EXE_rotate-agent"))
+        .args(["--pod-shards=4", "--control-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--kubeconfig"])
+        .arg(plane.kubeconfig_path())
+        .kill_on_drop(true)
+        .output();
+    let ended = tokio::time::timeout(SOON, agent).await.context("the agent refuses to start")??;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    ensure!(ended.status.code() == Some(1), "{said}");
+    ensure!(said.contains("--pod-shards=4") && said.contains("feature gate ShardedListAndWatch"), "{said}");
     fed.follows(&client, ns).await?;
     Ok(())
 }

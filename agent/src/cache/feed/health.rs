@@ -93,11 +93,15 @@ impl Health {
         all
     }
 
-    /// The resourceVersion up to which all feeds of a kind have read, as far as they have read whole lists.
+    /// The resourceVersion up to which all feeds of a kind have read; none before each that is essential has read a whole
+    /// list.
     pub(super) fn revision(&self, kind: Kind) -> Option<Arc<str>> {
-        let of_kind = self.feeds().filter(|(source, _)| source.kind == kind);
+        let of_kind = || self.feeds().filter(move |(source, _)| source.kind == kind);
+        if of_kind().any(|(source, feed)| source.essential && feed.revision.is_none()) {
+            return None;
+        }
         // They are numbers since 1.35 at the latest, without leading zeros: longer ones are greater.
-        of_kind.filter_map(|(_, feed)| feed.revision.clone()).min_by(|a, b| (a.len(), a).cmp(&(b.len(), b)))
+        of_kind().filter_map(|(_, feed)| feed.revision.clone()).min_by(|a, b| (a.len(), a).cmp(&(b.len(), b)))
     }
 
     pub(in crate::cache) fn begin(&mut self, source: &Source) -> FeedId {

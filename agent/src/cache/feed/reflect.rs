@@ -40,9 +40,15 @@ const BROKEN: u32 = 2;
 const STUCK: u32 = 3;
 
 /// Lists once, then watches for ever. Ends only where going on would be wrong.
-pub(super) async fn reflect<R: Resource>(api: Api, source: Source, cache: Cache, clock: Clock) -> FeedError {
+pub(super) fn reflect<R: Resource>(
+    api: Api,
+    source: Source,
+    cache: Cache,
+    clock: Clock,
+) -> impl Future<Output = FeedError> + Send {
+    // Before the task begins: whoever asks meanwhile must know that there is something to wait for.
     let registered = Registered::new(&source, &cache);
-    let mut reflector = Reflector::<R> {
+    let reflector = Reflector::<R> {
         api,
         source,
         registered,
@@ -56,6 +62,11 @@ pub(super) async fn reflect<R: Resource>(api: Api, source: Source, cache: Cache,
         complained: None,
         kind: PhantomData,
     };
+    run(reflector)
+}
+
+async fn run<R: Resource>(mut reflector: Reflector<R>) -> FeedError {
+    let clock = reflector.clock;
     let mut backoff = Backoff::default();
     loop {
         let started = clock.now();
@@ -255,7 +266,9 @@ impl<R: Resource> Reflector<R> {
             health.reading = None;
         });
         let gone = self.cache.write(|state| {
-            state.set_revision(R::KIND, &oldest);
+            if let Some(oldest) = oldest {
+                state.set_revision(R::KIND, &oldest);
+            }
             state.mark_younger(&relist, &listed);
             let gone = state.end_relist(relist);
             if R::KIND == Kind::Pods {
@@ -263,7 +276,7 @@ impl<R: Resource> Reflector<R> {
             }
             gone
         });
-        tracing::debug!(kind = R::NAME, revision = &*oldest, gone, "list complete");
+        tracing::debug!(kind = R::NAME, revision = &*listed, gone, "list complete");
         self.progress = true;
         self.broken = 0;
         self.complained = None;
@@ -272,42 +285,49 @@ impl<R: Resource> Reflector<R> {
     /// Takes in what came, as a part of a list or as news: some at a time, in order.
     async fn apply(&mut self, events: &[Event], relist: Option<&Relist>) -> Result<(), FeedError> {
         for events in events.chunks(BATCH) {
-            let changes = events.iter().map(|event| self.read(event)).collect::<Result<Vec<_>, _>>()?;
-            let of_kind = |wanted: fn(&Change<'_, R::View<'_>>) -> bool| -> u64 {
-                changes.iter().map(|change| u64::from(wanted(change))).sum()
-            };
-            let unreadable = of_kind(|change| matches!(change, Change::Unreadable(_)));
-            let unknown = of_kind(|change| matches!(change, Change::Unknown));
-            let objects = of_kind(|change| matches!(change, Change::Applied(_) | Change::Deleted(_)));
-            let count = |health: &mut FeedHealth| {
-                health.objects += objects;
-                health.unreadable += unreadable;
-                health.unknown += unknown;
-            };
-            // What a list brings is not told to be everything up to a resourceVersion before its end.
-            let oldest = match revision::<R>(&changes).filter(|_| relist.is_none()) {
-                Some(revision) => Some(self.advance(revision.into(), count)),
-                None => {
-                    let read = u64::try_from(events.len()).unwrap_or_default();
-                    self.note(|health, now| {
-                        health.last_heard = Some(now);
-                        health.reading = health.reading.map(|sum| sum + read);
-                        count(health);
-                    });
-                    None
-                }
-            };
-            self.cache.write(|state| {
-                changes.into_iter().for_each(|change| apply_one::<R>(state, change, relist));
-                if let Some(oldest) = oldest {
-                    state.set_revision(R::KIND, &oldest);
-                }
-            });
+            self.apply_batch(events, relist)?;
             // A page takes milliseconds to read: whoever asks meanwhile, on the same thread, is answered in between.
             if events.len() == BATCH {
                 tokio::task::yield_now().await;
             }
         }
+        Ok(())
+    }
+
+    fn apply_batch(&mut self, events: &[Event], relist: Option<&Relist>) -> Result<(), FeedError> {
+        let changes = events.iter().map(|event| self.read(event)).collect::<Result<Vec<_>, _>>()?;
+        let (mut objects, mut unreadable, mut unknown) = (0, 0, 0);
+        for change in &changes {
+            match change {
+                Change::Applied(_) | Change::Deleted(_) => objects += 1,
+                Change::Unreadable(_) => unreadable += 1,
+                Change::Unknown => unknown += 1,
+                Change::Bookmark(_) => {}
+            }
+        }
+        let count = |health: &mut FeedHealth| {
+            health.objects += objects;
+            health.unreadable += unreadable;
+            health.unknown += unknown;
+            health.reading = health.reading.map(|sum| sum + objects + unreadable);
+        };
+        // What a list brings is not told to be everything up to a resourceVersion before its end.
+        let oldest = match revision::<R>(&changes).filter(|_| relist.is_none()) {
+            Some(revision) => self.advance(revision.into(), count),
+            None => {
+                self.note(|health, now| {
+                    health.last_heard = Some(now);
+                    count(health);
+                });
+                None
+            }
+        };
+        self.cache.write(|state| {
+            changes.into_iter().for_each(|change| apply_one::<R>(state, change, relist));
+            if let Some(oldest) = oldest {
+                state.set_revision(R::KIND, &oldest);
+            }
+        });
         Ok(())
     }
 
@@ -362,8 +382,8 @@ impl<R: Resource> Reflector<R> {
         }
     }
 
-    /// Everything up to this resourceVersion was read. Answers up to where all feeds of this kind have.
-    fn advance(&mut self, revision: Box<str>, change: impl FnOnce(&mut FeedHealth)) -> Arc<str> {
+    /// Everything up to this resourceVersion was read. Answers up to where all feeds of this kind have, if they have.
+    fn advance(&mut self, revision: Box<str>, change: impl FnOnce(&mut FeedHealth)) -> Option<Arc<str>> {
         let (now, feed) = (self.clock.now(), self.registered.feed);
         self.stuck = 0;
         let own: Arc<str> = Arc::from(&*revision);
@@ -371,9 +391,9 @@ impl<R: Resource> Reflector<R> {
         self.cache.note(|health| {
             let entry = health.feed_mut(feed);
             entry.last_heard = Some(now);
-            entry.revision = Some(Arc::clone(&own));
+            entry.revision = Some(own);
             change(entry);
-            health.revision(R::KIND).unwrap_or(own)
+            health.revision(R::KIND)
         })
     }
 
