@@ -1,6 +1,7 @@
 //! Objects as the real API server writes them, in both encodings: read to the same values.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
@@ -13,8 +14,10 @@ use serde_json::{Value, json};
 
 use crate::harness::ControlPlane;
 use crate::harness::nodes::FakeNode;
+use crate::harness::wait::eventually;
 use crate::harness::workloads;
 
+const SOON: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "encodings";
 const NODE: &str = "encodings-1";
 /// A directory: where it is set, what the server wrote is kept there, for the unit tests of the decoders.
@@ -25,15 +28,6 @@ pub(crate) async fn both_encodings_are_read_to_the_same_values(plane: &ControlPl
     workloads::namespace(&client, NAMESPACE).await?;
     FakeNode::new(NODE).allocatable("nvidia.com/gpu", "4").create_ready(&client).await?;
     let node = format!("/api/v1/nodes/{NODE}");
-    let taints =
-        json!([{"key": "dedicated", "value": "x", "effect": "NoExecute"}, {"key": "k", "effect": "PreferNoSchedule"}]);
-    patch(
-        &client,
-        &node,
-        &json!({"spec": {"taints": taints, "unschedulable": true},
-        "metadata": {"annotations": {"kubectl-rotate.dev/cordoned-by": "somebody", "other": "x"}}}),
-    )
-    .await?;
     create(&client, "/apis/node.k8s.io/v1/runtimeclasses", &runtime_class()).await?;
 
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
@@ -66,11 +60,27 @@ pub(crate) async fn both_encodings_are_read_to_the_same_values(plane: &ControlPl
         ensure!(one.unhealthy_always == other.unhealthy_always, "{one:?} {other:?}");
     }
 
-    let (text, message) = both(&client, &node, "node").await?;
-    let (one, other) = (decode::node(&text)?, decode::node(Encoded::Protobuf(&message))?);
-    ensure!(one == other, "{one:?} {other:?}");
+    lists_and_refusals(&client, &pods).await?;
+
+    // Last of all: taints end the Pods that do not tolerate them.
+    let taints =
+        json!([{"key": "dedicated", "value": "x", "effect": "NoExecute"}, {"key": "k", "effect": "PreferNoSchedule"}]);
+    patch(
+        &client,
+        &node,
+        &json!({"spec": {"taints": taints, "unschedulable": true},
+        "metadata": {"annotations": {"kubectl-rotate.dev/cordoned-by": "somebody", "other": "x"}}}),
+    )
+    .await?;
+    // Controllers add to what is there between the two requests.
+    let read = eventually("the node to rest", SOON, async || {
+        let (text, message) = both(&client, &node, "node").await?;
+        let (one, other) = (decode::node(&text)?, decode::node(Encoded::Protobuf(&message))?);
+        Ok((one == other).then_some(one))
+    });
+    let one = read.await?;
     ensure!(one.taints.len() >= 2 && one.allocatable.other.contains_key("nvidia.com/gpu") && one.max_pods > 0);
-    lists_and_refusals(&client, &pods).await
+    Ok(())
 }
 
 /// Reads a Pod both ways, until both answers are of one resourceVersion.

@@ -149,7 +149,9 @@ pub(crate) async fn a_feed_survives_whatever_happens_to_its_connections() -> Res
     let client = plane.client().await?;
     let mark = plane.audit().mark()?;
     let paged = Fed::synced(&client, Options::default()).await?;
-    ensure!(paged.pods(ns) == fed.pods(ns) && paged.health().errors == 0, "{:?}", paged.health());
+    let alike = eventually("both to read the same", SOON, async || Ok((paged.pods(ns) == fed.pods(ns)).then_some(())));
+    alike.await?;
+    ensure!(paged.health().errors == 0 && paged.health().lists == 1, "{:?}", paged.health());
     let asked = plane.audit().of(User::Admin.name(), mark)?;
     let streams = asked.iter().filter(|it| it.uri.contains("sendInitialEvents") && it.uri.contains("/pods?"));
     ensure!(streams.map(|it| it.code()).eq([422]), "asked to stream once, and refused");

@@ -56,7 +56,9 @@ pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
 pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<()> {
     let (plane, client, candidate) = installed().await?;
     workloads::namespace(&client, "other").await?;
-    Workload::new("other", "noise", 2).deployment(&client).await?;
+    // Not on the candidate: what is there is moved, so that its namespace is read.
+    let elsewhere = ["one", "two"].into_iter().find(|node| *node != candidate).map(ToOwned::to_owned);
+    Workload::new("other", "noise", 2).spec(|spec| spec.node_name = elsewhere).deployment(&client).await?;
     workloads::running(&client, "other", "noise", 2, SOON).await?;
 
     let before = plane.audit().mark()?;
