@@ -8,7 +8,8 @@
 //!
 //! The first list is streamed as the beginning of the watch where the server can do that, else read in pages. A list that
 //! has to be taken again (the server has forgotten our resourceVersion) is applied over what is there and sweeps the rest
-//! at its end: readers never see an empty cache, and a list that breaks off sweeps nothing.
+//! at its end: readers never see an empty cache, and a list that breaks off sweeps nothing. What of an answer is trusted:
+//! `docs/decisions/011-how-the-cluster-is-read.md`.
 
 mod api;
 mod backoff;

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cache::feed::frames::Frames;
 use crate::cache::feed::tests::message::{self, field, number};
 
 fn json(value: &Value) -> Bytes {
@@ -175,4 +176,41 @@ fn a_refusal_is_read_in_both_encodings_and_anything_else_says_nothing() {
     for encoding in [Encoding::Json, Encoding::Protobuf] {
         assert_eq!(status(encoding, b"<html>Bad Gateway"), Status::default());
     }
+}
+
+/// A sequence of numbers that is the same in each run.
+fn noise(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
+
+#[test]
+fn whatever_comes_is_an_event_or_an_error_and_never_a_panic() {
+    let line = json(&json!({"type": "MODIFIED", "object": {"metadata": {"name": "a", "resourceVersion": "1"}}}));
+    let message = Bytes::from(message::watch_event("MODIFIED", message::pod("a", "1")));
+    let list = Bytes::from(message::list("7", &[message::pod("a", "1")]));
+    let mut refused = 0;
+    for (encoding, whole) in [(Encoding::Json, &line), (Encoding::Protobuf, &message), (Encoding::Protobuf, &list)] {
+        let mut next = noise(7);
+        for _ in 0..2000 {
+            let mut bytes = whole.to_vec();
+            for _ in 0..=next() % 4 {
+                let at = usize::try_from(next() % bytes.len() as u64).unwrap();
+                bytes[at] = u8::try_from(next() & 0xff).unwrap();
+            }
+            let bytes = Bytes::from(bytes);
+            refused += u32::from(page(encoding, &bytes).is_err()) + u32::from(frame(encoding, &bytes).is_err());
+            status(encoding, &bytes);
+            let mut frames = Vec::new();
+            if Frames::new(encoding).feed(bytes.clone(), &mut frames).is_ok() {
+                assert!(frames.iter().map(Bytes::len).sum::<usize>() <= bytes.len());
+            }
+        }
+    }
+    assert!(refused > 6000, "no more than {refused} of 12000 were refused");
 }
