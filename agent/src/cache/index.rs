@@ -132,9 +132,16 @@ impl State {
         }
         self.unreadable.forget(Kind::Pods, &pod.uid);
         let uid = self.uids.mention(&pod.uid);
-        let key = self.key(pod);
-        let template = self.templates.find(&key).unwrap_or_else(|| self.templates.add(key, &mut self.uids));
-        let node = pod.node.as_deref().map_or(NONE, |name| self.nodes.mention(name));
+        let known = self.find(uid);
+        let before = known.map(|id| *self.pods.get(id));
+        let template = self.template(pod, before.map(|before| before.template));
+        let node = match pod.node.as_deref() {
+            None => NONE,
+            Some(name) => match before.map(|before| before.node()) {
+                Some(node) if node != NONE && *self.nodes.get(node).name == *name => node,
+                _ => self.nodes.mention(name),
+            },
+        };
         let extras = self.extras_of(pod);
         let (_, tail) = name::split(&pod.name, pod.owner.as_ref().map(|owner| &*owner.name));
         let object = if node == NONE { None } else { self.nodes.get(node).object.as_deref() };
@@ -142,7 +149,7 @@ impl State {
         let place = Place::new(node, pod.phase, pod.ready, !extras.is_empty()).with_part(part);
         let created = u32::try_from(pod.created.as_second()).unwrap_or_default();
         let entry = Entry::new(uid, template, tail, place, created);
-        match self.find(uid) {
+        match known {
             None => self.insert(entry, extras),
             Some(id) => self.replace(id, entry, extras),
         }
@@ -214,34 +221,47 @@ impl State {
         self.find(self.uids.find(uid)?)
     }
 
+    /// The template of a Pod, made if need be. `before`: the one that it had so far, whose parts are compared first: most
+    /// events change none of them, and looking a part up costs more than comparing it.
+    fn template(&mut self, pod: &PodView<'_>, before: Option<Id>) -> Id {
+        let key = self.key(pod, before);
+        match before {
+            Some(id) if self.templates.get(id).key == key => id,
+            _ => self.templates.find(&key).unwrap_or_else(|| self.templates.add(key, &mut self.uids)),
+        }
+    }
+
     /// What a Pod shares with its siblings. Parts that nobody had before have no use yet.
-    fn key(&mut self, pod: &PodView<'_>) -> Key {
+    fn key(&mut self, pod: &PodView<'_>, before: Option<Id>) -> Key {
         let Self { templates, scratch, uids, .. } = self;
-        let mut key =
-            Key { namespace: templates.namespaces.mention(&pod.namespace), owner_kind: NONE, ..Key::default() };
+        let before = before.map(|id| templates.get(id).key);
+        let likely = |part: fn(&Key) -> Id| before.as_ref().map_or(NONE, part);
+        let namespace = templates.namespaces.mention(&pod.namespace);
+        let mut key = Key { namespace, owner_kind: NONE, ..Key::default() };
         if let Some(owner) = &pod.owner {
             let mut to = Writer::new(scratch, None);
             to.text(&owner.api_version);
             to.text(&owner.kind);
             key.owner_kind = templates.kinds.mention(to.written());
             let (prefix, tail) = name::split_last(&owner.name);
-            (key.owner_prefix, key.owner_tail) = (templates.texts.mention(prefix.as_bytes()), tail);
+            let likely = if likely(|key| key.owner_kind) == NONE { NONE } else { likely(|key| key.owner_prefix) };
+            (key.owner_prefix, key.owner_tail) = (templates.texts.mention_likely(likely, prefix.as_bytes()), tail);
             key.owner_uid = uids.mention(&owner.uid);
         }
         let (prefix, _) = name::split(&pod.name, pod.owner.as_ref().map(|owner| &*owner.name));
         key.prefix = match prefix {
             Prefix::Owner => NONE,
-            Prefix::Text(text) => templates.texts.mention(text.as_bytes()),
+            Prefix::Text(text) => templates.texts.mention_likely(likely(|key| key.prefix), text.as_bytes()),
         };
         let mut to = Writer::new(scratch, None);
         key.told = told::write_labels(&mut to, &pod.labels, &pod.name, pod.owner.as_ref());
-        key.labels = templates.labels.mention(to.written());
+        key.labels = templates.labels.mention_likely(likely(|key| key.labels), to.written());
         let mut to = Writer::new(scratch, None);
         told::write_claims(&mut to, &pod.claims, &pod.name);
-        key.claims = templates.claims.mention(to.written());
+        key.claims = templates.claims.mention_likely(likely(|key| key.claims), to.written());
         let mut to = Writer::new(scratch, pod.node.as_deref());
         shape::write(&mut to, &pod.shape);
-        key.shape = templates.shapes.mention(to.written());
+        key.shape = templates.shapes.mention_likely(likely(|key| key.shape), to.written());
         key
     }
 

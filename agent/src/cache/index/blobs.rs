@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use super::Id;
+use super::entry::NONE;
 use super::slab::Slab;
 
 /// Equal bytes are one allocation, freed with its last use. The bytes themselves are the key of the look-up: there is no
@@ -33,6 +34,11 @@ impl Blobs {
         let id = self.slots.put(Blob { bytes: bytes.into(), uses: 0 });
         self.table.insert_unique(hash, id, |id| self.hasher.hash_one(&*self.slots.get(*id).bytes));
         id
+    }
+
+    /// As [`Blobs::mention`], where the bytes are likely to be those of a number that is in use.
+    pub(super) fn mention_likely(&mut self, likely: Id, bytes: &[u8]) -> Id {
+        if likely != NONE && *self.get(likely) == *bytes { likely } else { self.mention(bytes) }
     }
 
     /// The number of these bytes, if they are kept.
