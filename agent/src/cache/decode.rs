@@ -23,6 +23,8 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
+use std::mem::take;
+
 use serde::Deserialize;
 
 pub use identity::Identity;
@@ -118,13 +120,13 @@ impl Decode for Pod {
 
 impl Decode for Node {
     fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        read(node::KIND, object, protobuf::node)?.into_node()
+        read(node::KIND, object, protobuf::node, |wire| take(wire).into_node())
     }
 }
 
 impl Decode for Pdb {
     fn decode(object: Encoded<'_>) -> Result<(Self, Option<Box<str>>), DecodeError> {
-        read(pdb::KIND, object, protobuf::pdb)?.into_pdb()
+        read(pdb::KIND, object, protobuf::pdb, |wire| take(wire).into_pdb())
     }
 }
 
@@ -134,7 +136,7 @@ impl Decode for Pdb {
 ///
 /// Not of the expected form, no name, namespace or UID, or an amount that is no quantity or negative.
 pub fn pod<'a>(object: impl Into<Encoded<'a>>) -> Result<PodView<'a>, DecodeError> {
-    read::<pod::Wire<'a>>(pod::KIND, object.into(), protobuf::pod)?.into_view()
+    read(pod::KIND, object.into(), protobuf::pod, pod::Wire::to_view)
 }
 
 /// Reads a node.
@@ -240,23 +242,22 @@ fn reason(error: &serde_json::Error) -> String {
     text.strip_suffix(&position).unwrap_or(&text).to_owned()
 }
 
-/// Parses either encoding, and names the object where that fails.
-fn read<'a, T: Deserialize<'a> + Default>(
+/// Parses either encoding and says what it means; names the object where that fails.
+fn read<'a, W: Deserialize<'a> + Default, T>(
     kind: &'static str,
     object: Encoded<'a>,
-    from_protobuf: impl FnOnce(&'a [u8], &mut T) -> Result<(), ProtobufError>,
+    from_protobuf: impl FnOnce(&'a [u8], &mut W) -> Result<(), ProtobufError>,
+    meaning: impl FnOnce(&mut W) -> Result<T, DecodeError>,
 ) -> Result<T, DecodeError> {
     match object {
-        Encoded::Json(json) => wire(kind, json),
+        Encoded::Json(json) => meaning(&mut wire(kind, json)?),
         Encoded::Protobuf(message) => {
-            let mut wire = T::default();
-            match from_protobuf(message, &mut wire) {
-                Ok(()) => Ok(wire),
-                Err(source) => {
-                    let object = protobuf::glance(message).0.identity.path();
-                    Err(DecodeError::Protobuf { kind, object, source })
-                }
+            let mut wire = W::default();
+            if let Err(source) = from_protobuf(message, &mut wire) {
+                let object = protobuf::glance(message).0.identity.path();
+                return Err(DecodeError::Protobuf { kind, object, source });
             }
+            meaning(&mut wire)
         }
     }
 }

@@ -18,9 +18,9 @@ use crate::cache::Resources;
 #[derive(Clone, Debug, Default)]
 pub struct Demand<'a> {
     /// Regular containers.
-    pub containers: SmallVec<[Container<'a>; 4]>,
+    pub containers: SmallVec<[Container<'a>; 2]>,
     /// Init containers in the order of their declaration.
-    pub init_containers: SmallVec<[Container<'a>; 2]>,
+    pub init_containers: Vec<Container<'a>>,
     /// `spec.overhead`.
     pub overhead: Exact<'a>,
     /// `spec.resources.requests`.

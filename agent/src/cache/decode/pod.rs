@@ -2,6 +2,9 @@
 
 mod parts;
 
+use std::mem::take;
+use std::ops::DerefMut;
+
 use jiff::Timestamp;
 use rotate_shared::names;
 use smallvec::SmallVec;
@@ -60,9 +63,9 @@ pub(super) struct Spec<'a> {
     #[serde(borrow, deserialize_with = "items")]
     pub(super) topology_spread_constraints: Vec<SpreadWire<'a>>,
     #[serde(borrow, deserialize_with = "items")]
-    pub(super) containers: SmallVec<[ContainerWire<'a>; 4]>,
+    pub(super) containers: SmallVec<[ContainerWire<'a>; 2]>,
     #[serde(borrow, deserialize_with = "items")]
-    pub(super) init_containers: SmallVec<[ContainerWire<'a>; 2]>,
+    pub(super) init_containers: Vec<ContainerWire<'a>>,
     #[serde(borrow)]
     pub(super) overhead: Amounts<'a>,
     #[serde(borrow)]
@@ -119,9 +122,9 @@ pub(super) struct Status<'a> {
     #[serde(borrow, deserialize_with = "items")]
     pub(super) conditions: Conditions<'a>,
     #[serde(borrow, deserialize_with = "items")]
-    pub(super) container_statuses: Statuses<'a, 4>,
+    pub(super) container_statuses: Statuses<SmallVec<[ContainerStatus<'a>; 2]>>,
     #[serde(borrow, deserialize_with = "items")]
-    pub(super) init_container_statuses: Statuses<'a, 2>,
+    pub(super) init_container_statuses: Statuses<Vec<ContainerStatus<'a>>>,
 }
 
 /// What is read off the conditions.
@@ -135,7 +138,7 @@ pub(super) struct Conditions<'a> {
 
 /// Statuses of containers, but for those that say nothing about resources.
 #[derive(Debug, Default)]
-pub(super) struct Statuses<'a, const N: usize>(SmallVec<[ContainerStatus<'a>; N]>);
+pub(super) struct Statuses<L>(L);
 
 impl<'a> Items for Conditions<'a> {
     type Item = Condition<'a>;
@@ -149,22 +152,37 @@ impl<'a> Items for Conditions<'a> {
     }
 }
 
-impl<'a, const N: usize> Items for Statuses<'a, N> {
+impl<'a, L: Items<Item = ContainerStatus<'a>> + DerefMut<Target = [ContainerStatus<'a>]>> Items for Statuses<L> {
     type Item = ContainerStatus<'a>;
 
     fn take(&mut self, item: ContainerStatus<'a>) {
         // Without them, upstream believes nothing else of it.
         if item.resources.is_some() {
-            self.0.push(item);
+            self.0.take(item);
         }
+    }
+}
+
+impl<'a, L: Items<Item = ContainerStatus<'a>> + DerefMut<Target = [ContainerStatus<'a>]>> Statuses<L> {
+    /// A new one, to be filled in place: they are large.
+    pub(super) fn begin(&mut self) -> &mut ContainerStatus<'a> {
+        // The last one may have turned out to say nothing about resources.
+        if self.0.last().is_none_or(|last| last.resources.is_some()) {
+            self.0.take(ContainerStatus::default());
+        }
+        let last = self.0.last_mut().expect("there is one");
+        *last = ContainerStatus::default();
+        last
     }
 }
 
 // === impl Wire ===
 
 impl<'a> Wire<'a> {
-    pub(super) fn into_view(self) -> Result<PodView<'a>, DecodeError> {
-        let Self { metadata, spec, mut status } = self;
+    /// What it means. Takes out of the wire struct what it needs: moving all of that, which is some kilobytes, takes longer
+    /// than reading a Pod from protobuf.
+    pub(super) fn to_view(&mut self) -> Result<PodView<'a>, DecodeError> {
+        let Self { metadata, spec, status } = self;
         let namespace = metadata.required(KIND, "metadata.namespace", &metadata.namespace)?;
         let name = metadata.required(KIND, "metadata.name", &metadata.name)?;
         let uid = metadata.required(KIND, "metadata.uid", &metadata.uid)?;
@@ -178,38 +196,37 @@ impl<'a> Wire<'a> {
             "Unknown" => PodPhase::Unknown,
             _ => PodPhase::Pending,
         };
-        let labels = metadata.labels.sorted();
+        let labels = take(&mut metadata.labels).sorted();
         let label = |key: &str| labels.iter().find(|(found, _)| found == key).map(|(_, value)| value);
-        let Spec { containers, init_containers, volumes, affinity, .. } = spec;
+        let (volumes, affinity) = (take(&mut spec.volumes), take(&mut spec.affinity));
         let shape = Shape {
-            host_ports: host_ports(&containers, &init_containers, spec.host_network),
+            host_ports: host_ports(&spec.containers, &spec.init_containers, spec.host_network),
             local_storage: volumes.on_disk,
-            spread: spec
-                .topology_spread_constraints
+            spread: take(&mut spec.topology_spread_constraints)
                 .into_iter()
                 .filter_map(|spread| spread.into_spread(label))
                 .collect(),
             requests: effective(&Demand {
-                containers: pair(containers, &mut status.container_statuses.0),
-                init_containers: pair(init_containers, &mut status.init_container_statuses.0),
-                overhead: spec.overhead.0,
-                pod_level: spec.resources.and_then(|resources| resources.requests).map(|amounts| amounts.0),
+                containers: pair(&mut spec.containers, &mut status.container_statuses.0),
+                init_containers: pair(&mut spec.init_containers, &mut status.init_container_statuses.0),
+                overhead: take(&mut spec.overhead.0),
+                pod_level: spec.resources.take().and_then(|resources| resources.requests).map(|amounts| amounts.0),
                 pod_allocated: status.allocated_resources.take().map(|amounts| amounts.0),
                 pod_actual: actual(status.resources.take()),
                 resize_infeasible: status.conditions.resize_infeasible || &*status.resize == "Infeasible",
             }),
             priority: spec.priority,
             never_preempts: &*spec.preemption_policy == "Never",
-            scheduler: spec.scheduler_name.present().filter(|scheduler| scheduler != "default-scheduler"),
-            node_selector: equalities(spec.node_selector),
+            scheduler: take(&mut spec.scheduler_name).present().filter(|scheduler| scheduler != "default-scheduler"),
+            node_selector: equalities(take(&mut spec.node_selector)),
             node_affinity: affinity.node_affinity.required.map(NodeSelectorWire::into_terms),
-            tolerations: spec.tolerations.0,
+            tolerations: take(&mut spec.tolerations.0),
             affinity: affinity.pod_affinity.required.0,
             anti_affinity: affinity.pod_anti_affinity.required.0,
             gated: !spec.scheduling_gates.is_empty(),
             resource_claims: !spec.resource_claims.is_empty(),
             pod_group: spec.workload_ref.is_some() || spec.scheduling_group.is_some() || label(POD_GROUP).is_some(),
-            runtime_class: spec.runtime_class_name.present(),
+            runtime_class: take(&mut spec.runtime_class_name).present(),
             do_not_disrupt: metadata.annotations.get(names::KARPENTER_DO_NOT_DISRUPT).cloned(),
             not_safe_to_evict: metadata.annotations.get(names::SAFE_TO_EVICT).is_some_and(|value| value == "false"),
             mirror: metadata.annotations.get(MIRROR).is_some(),
@@ -219,12 +236,12 @@ impl<'a> Wire<'a> {
             namespace,
             name,
             uid,
-            revision: metadata.resource_version.present(),
+            revision: take(&mut metadata.resource_version).present(),
             created: metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
             deleted: metadata.deletion_timestamp,
-            node: spec.node_name.present(),
-            nominated: status.nominated_node_name.present(),
-            owner: metadata.owner_references.into_owner(),
+            node: take(&mut spec.node_name).present(),
+            nominated: take(&mut status.nominated_node_name).present(),
+            owner: take(&mut metadata.owner_references).into_owner(),
             phase,
             ready: status.conditions.ready,
             unschedulable,
@@ -240,20 +257,21 @@ fn actual(resources: Option<Requirements<'_>>) -> Option<Exact<'_>> {
 }
 
 /// Pairs containers with what their status says of them. A status is used once: names are unique in a Pod.
-fn pair<'a, const N: usize>(
-    specs: SmallVec<[ContainerWire<'a>; N]>,
+fn pair<'a, C: FromIterator<Container<'a>>>(
+    specs: &mut [ContainerWire<'a>],
     statuses: &mut [ContainerStatus<'a>],
-) -> SmallVec<[Container<'a>; N]> {
-    let pair = |spec: ContainerWire<'a>| {
-        let status = statuses.iter_mut().find(|status| status.name == spec.name).map(std::mem::take);
+) -> C {
+    let pair = |spec: &mut ContainerWire<'a>| {
+        let status =
+            statuses.iter_mut().find(|status| status.resources.is_some() && status.name == spec.name).map(take);
         let (allocated, actual) =
             status.map_or((None, None), |status| (status.allocated_resources, actual(status.resources)));
         Container {
             restartable: spec.is_restartable(),
-            requests: spec.resources.and_then(|resources| resources.requests).unwrap_or_default().0,
+            requests: spec.resources.take().and_then(|resources| resources.requests).unwrap_or_default().0,
             allocated: allocated.map(|amounts| amounts.0),
             actual,
         }
     };
-    specs.into_iter().map(pair).collect()
+    specs.iter_mut().map(pair).collect()
 }

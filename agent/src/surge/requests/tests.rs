@@ -19,7 +19,7 @@ fn sidecar(amount: &str) -> Container<'static> {
 }
 
 fn demand(containers: Vec<Container<'static>>, init_containers: Vec<Container<'static>>) -> Demand<'static> {
-    Demand { containers: containers.into(), init_containers: init_containers.into(), ..Demand::default() }
+    Demand { containers: containers.into(), init_containers, ..Demand::default() }
 }
 
 fn milli_cpu(demand: &Demand<'_>) -> i64 {

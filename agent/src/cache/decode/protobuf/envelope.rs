@@ -73,7 +73,7 @@ pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
             }
             2 => envelope.message = field.bytes()?,
             3 if !field.bytes()?.is_empty() => {
-                return Err(ProtobufError::Value(format!("an object encoded as {}", field.text()?)));
+                return Err(ProtobufError::Value(format!("an object encoded as {}", field.text()?).into()));
             }
             _ => {}
         }

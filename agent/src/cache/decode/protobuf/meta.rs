@@ -16,6 +16,7 @@ impl<'a> Field<'a> {
     }
 
     /// One entry of a map, as yet unread.
+    #[inline]
     fn entry(&self) -> Result<(Option<Field<'a>>, Option<Field<'a>>), ProtobufError> {
         let (mut key, mut value) = (None, None);
         let mut fields = self.message()?;
@@ -86,8 +87,8 @@ pub(super) fn amount<'a>(field: &Field<'a>, amounts: &mut Amounts<'a>) -> Result
             }
         }
     }
-    let quantity = written.parse().map_err(|error| ProtobufError::Value(format!("{error}")))?;
-    amounts.set(Cow::Borrowed(name), quantity).map_err(ProtobufError::Value)
+    let quantity = written.parse().map_err(|error| ProtobufError::Value(format!("{error}").into()))?;
+    amounts.set(Cow::Borrowed(name), quantity).map_err(|why| ProtobufError::Value(why.into()))
 }
 
 /// `metav1.Time`. Whole seconds, as in JSON; the zero time, which JSON writes as null, is none.
@@ -103,7 +104,7 @@ fn time(field: &Field<'_>) -> Result<Option<Timestamp>, ProtobufError> {
         return Ok(None);
     }
     let time = Timestamp::from_second(seconds);
-    time.map(Some).map_err(|_| ProtobufError::Value(format!("{seconds} is no time")))
+    time.map(Some).map_err(|_| ProtobufError::Value(format!("{seconds} is no time").into()))
 }
 
 fn owner<'a>(field: &Field<'a>) -> Result<OwnerWire<'a>, ProtobufError> {
@@ -125,15 +126,21 @@ fn owner<'a>(field: &Field<'a>) -> Result<OwnerWire<'a>, ProtobufError> {
 /// A condition of a Pod or a node.
 pub(super) fn condition<'a>(field: &Field<'a>) -> Result<Condition<'a>, ProtobufError> {
     let mut condition = Condition::default();
+    let (mut reason, mut message) = (None, None);
     let mut fields = field.message()?;
     while let Some(field) = fields.next()? {
         match field.number {
             1 => condition.kind = field.wire()?,
             2 => condition.status = field.wire()?,
-            5 => condition.reason = field.wire()?,
-            6 => condition.message = field.wire()?,
+            5 => reason = Some(field),
+            6 => message = Some(field),
             _ => {}
         }
+    }
+    // Of the others nobody reads them, and they are long.
+    if condition.kind.starts_with("Pod") {
+        condition.reason = Text(Cow::Borrowed(text(reason)?));
+        condition.message = Text(Cow::Borrowed(text(message)?));
     }
     Ok(condition)
 }
@@ -164,7 +171,7 @@ pub(super) fn expression<'a>(field: &Field<'a>) -> Result<ExpressionWire<'a>, Pr
             _ => {}
         }
     }
-    let operator = operator(name).ok_or_else(|| ProtobufError::Value(format!("unknown operator {name:?}")))?;
+    let operator = operator(name).ok_or_else(|| ProtobufError::Value(format!("unknown operator {name:?}").into()))?;
     Ok(ExpressionWire { key, operator, values })
 }
 
@@ -183,7 +190,7 @@ pub(super) fn int_or_string(field: &Field<'_>) -> Result<IntOrString, ProtobufEr
     match kind {
         0 => Ok(IntOrString(number.to_string().into())),
         1 => Ok(IntOrString(written.into())),
-        _ => Err(ProtobufError::Value(format!("{kind} is neither a number nor a text"))),
+        _ => Err(ProtobufError::Value(format!("{kind} is neither a number nor a text").into())),
     }
 }
 

@@ -80,7 +80,7 @@ fn container<'a>(field: &Field<'a>, container: &mut ContainerWire<'a>) -> Result
 fn port<'a>(field: &Field<'a>) -> Result<PortWire<'a>, ProtobufError> {
     let number = |field: &Field<'_>| {
         let number = field.int32()?;
-        u16::try_from(number).map_err(|_| ProtobufError::Value(format!("{number} is no port")))
+        u16::try_from(number).map_err(|_| ProtobufError::Value(format!("{number} is no port").into()))
     };
     let mut port = PortWire::default();
     let mut fields = field.message()?;
@@ -250,8 +250,8 @@ fn status<'a>(field: &Field<'a>, status: &mut Status<'a>) -> Result<(), Protobuf
         match field.number {
             1 => status.phase = field.wire()?,
             2 => status.conditions.take(condition(&field)?),
-            8 => status.container_statuses.take(container_status(&field)?),
-            10 => status.init_container_statuses.take(container_status(&field)?),
+            8 => container_status(&field, status.container_statuses.begin())?,
+            10 => container_status(&field, status.init_container_statuses.begin())?,
             11 => status.nominated_node_name = field.wire()?,
             14 => status.resize = field.wire()?,
             19 => amount(&field, status.allocated_resources.get_or_insert_with(Amounts::default))?,
@@ -262,8 +262,7 @@ fn status<'a>(field: &Field<'a>, status: &mut Status<'a>) -> Result<(), Protobuf
     Ok(())
 }
 
-fn container_status<'a>(field: &Field<'a>) -> Result<ContainerStatus<'a>, ProtobufError> {
-    let mut status = ContainerStatus::default();
+fn container_status<'a>(field: &Field<'a>, status: &mut ContainerStatus<'a>) -> Result<(), ProtobufError> {
     let mut fields = field.message()?;
     while let Some(field) = fields.next()? {
         match field.number {
@@ -273,5 +272,5 @@ fn container_status<'a>(field: &Field<'a>) -> Result<ContainerStatus<'a>, Protob
             _ => {}
         }
     }
-    Ok(status)
+    Ok(())
 }
