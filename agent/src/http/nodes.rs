@@ -9,6 +9,7 @@ use super::extract::{NodeName, Params};
 use super::problem::Refusal;
 use super::state::Api;
 use super::targets;
+use crate::cache::index::Builder;
 use crate::cache::{self, Node, Volumes};
 use crate::provider;
 use crate::surge::classify::{self, Context};
@@ -25,7 +26,8 @@ pub(super) struct Filter {
 pub(super) async fn list(State(api): State<Api>, Params(filter): Params<Filter>) -> Result<Json<NodeList>, Refusal> {
     let state = api.state()?;
     let nodes = targets::select(&state, filter.selector.as_deref())?;
-    let items = nodes.iter().map(|node| summary(&api, &state, node)).collect();
+    let mut pods = state.builder();
+    let items = nodes.iter().map(|node| summary(&api, &state, &mut pods, node)).collect();
     Ok(Json(NodeList { api_version: API_VERSION.to_owned(), kind: "NodeList".to_owned(), items }))
 }
 
@@ -33,16 +35,16 @@ pub(super) async fn list(State(api): State<Api>, Params(filter): Params<Filter>)
 pub(super) async fn show(State(api): State<Api>, NodeName(name): NodeName) -> Result<Json<NodeSummary>, Refusal> {
     let state = api.state()?;
     let node = state.node(&name).ok_or_else(|| Refusal::not_found("nodes", &name))?;
-    Ok(Json(summary(&api, &state, node)))
+    Ok(Json(summary(&api, &state, &mut state.builder(), node)))
 }
 
-fn summary(api: &Api, state: &cache::State, node: &Node) -> NodeSummary {
+fn summary(api: &Api, state: &cache::State, pods: &mut Builder<'_>, node: &Node) -> NodeSummary {
     let known = state.covers_node(&node.name);
     let movable = state.movable(&node.name);
     // Volumes are not read for a whole fleet: what they pin shows in a plan.
     let (volumes, options) = (Volumes::default(), Options::default());
     let context = Context { node, volumes: &volumes, options: &options, now: api.clock.now() };
-    let verdicts = classify::classify_node(state, &context);
+    let verdicts = classify::classify_all(pods.pods_on(&node.name), &context);
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     NodeSummary {
         name: node.name.to_string(),

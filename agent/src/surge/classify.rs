@@ -201,8 +201,12 @@ fn subject(pod: &Pod) -> Subject<'_, Arc<str>, Box<str>> {
 /// Verdicts on all Pods of the candidate, by namespace and name.
 #[must_use]
 pub fn classify_node(state: &State, context: &Context<'_>) -> Vec<(Pod, Verdict)> {
-    let mut pods = state.pods_on(&context.node.name);
-    pods.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+    classify_all(state.pods_on(&context.node.name), context)
+}
+
+/// Verdicts on these Pods of the candidate, in their order.
+#[must_use]
+pub fn classify_all(pods: Vec<Pod>, context: &Context<'_>) -> Vec<(Pod, Verdict)> {
     pods.into_iter()
         .map(|pod| {
             let verdict = classify(&pod, context);

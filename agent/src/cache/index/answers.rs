@@ -53,7 +53,7 @@ impl State {
     /// Pods bound to a node, finished ones too, by namespace and name.
     #[must_use]
     pub fn pods_on(&self, node: &str) -> Vec<Pod> {
-        self.nodes.find(node).map_or_else(Vec::new, |slot| self.build_all(slot.pods.all().iter().copied()))
+        self.builder().pods_on(node)
     }
 
     /// Pods that the scheduler intends to put on a node (`status.nominatedNodeName`) and has not bound, by namespace

@@ -13,11 +13,12 @@ use super::{Id, State, shape, told};
 use crate::cache::selector::Labels;
 use crate::cache::{Owner, Pod, Shape};
 
-/// Builds Pods, and builds once what they share.
+/// Builds Pods, and builds once what they share: for whoever asks about many nodes in a row.
 #[derive(Debug)]
-pub(super) struct Builder<'a> {
+pub struct Builder<'a> {
     state: &'a State,
     templates: HashMap<Id, Shared, RandomState>,
+    labels: HashMap<Id, Arc<Labels>, RandomState>,
     shapes: HashMap<Id, Arc<Shape>, RandomState>,
 }
 
@@ -31,7 +32,23 @@ struct Shared {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(state: &'a State) -> Self {
-        Self { state, templates: HashMap::default(), shapes: HashMap::default() }
+        Self { state, templates: HashMap::default(), labels: HashMap::default(), shapes: HashMap::default() }
+    }
+
+    /// As [`State::pods_on`].
+    pub fn pods_on(&mut self, node: &str) -> Vec<Pod> {
+        let slot = self.state.nodes.find(node);
+        let pods = self.build_all(slot.map_or(&[][..], |slot| slot.pods.all()).iter().copied());
+        // Owners are as many as there are Pods, nearly: only shapes and labels are worth remembering.
+        self.templates.clear();
+        pods
+    }
+
+    /// These Pods, by namespace and name.
+    pub(super) fn build_all(&mut self, ids: impl IntoIterator<Item = Id>) -> Vec<Pod> {
+        let mut pods: Vec<_> = ids.into_iter().map(|id| self.build(id)).collect();
+        pods.sort_unstable_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        pods
     }
 
     /// The Pod that an entry stands for.
@@ -66,9 +83,14 @@ impl<'a> Builder<'a> {
 
     fn shared(&mut self, id: Id, key: &Key) -> Shared {
         let state = self.state;
+        let labels_by_id = &mut self.labels;
         let shared = self.templates.entry(id).or_insert_with(|| {
             let owner = state.owner(key);
-            let labels = (!told::by_name(key.told)).then(|| Arc::new(labels_of(state, key, "", owner.as_ref())));
+            let read = || Arc::new(labels_of(state, key, "", owner.as_ref()));
+            let labels = match key.told {
+                0 => Some(Arc::clone(labels_by_id.entry(key.labels).or_insert_with(read))),
+                told => (!told::by_name(told)).then(read),
+            };
             Shared { owner, labels }
         });
         shared.clone()
@@ -106,10 +128,13 @@ impl State {
 
     /// These Pods, by namespace and name.
     pub(super) fn build_all(&self, ids: impl IntoIterator<Item = Id>) -> Vec<Pod> {
-        let mut builder = Builder::new(self);
-        let mut pods: Vec<_> = ids.into_iter().map(|id| builder.build(id)).collect();
-        pods.sort_unstable_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
-        pods
+        Builder::new(self).build_all(ids)
+    }
+
+    /// Answers about many nodes, with what their Pods share built once.
+    #[must_use]
+    pub fn builder(&self) -> Builder<'_> {
+        Builder::new(self)
     }
 
     /// Pods of a template.
