@@ -221,6 +221,31 @@ async fn a_pod_that_cannot_be_read_is_noted_for_its_node_and_holds_nothing_up() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_without_a_uid_a_namespace_or_a_name_are_noted_each_for_itself() {
+    let without = |name: &str, field: &str| {
+        let mut pod = pod(name, "1");
+        pod["metadata"].as_object_mut().unwrap().remove(field);
+        pod
+    };
+    let broken = [without("a", "uid"), without("b", "uid"), without("c", "namespace"), without("d", "name")];
+    let script = Script::new().list(&list("1", &broken)).list(&list("9", &[pod("whole", "9")]));
+    let watch = script.open_watch();
+    let fed = fed(script);
+    fed.cache.synced().await;
+    let noted = || {
+        let state = fed.cache.read();
+        let mut noted: Vec<_> = state.unreadable_on("n1").map(|note| note.object.path()).collect();
+        noted.sort();
+        noted
+    };
+    assert_eq!(noted(), ["c", "shop/a", "shop/b", "shop/of unknown name"]);
+    assert_eq!(fed.pods(), [""; 0]);
+    watch.send(event("ERROR", &status(410, "Expired", "too old")));
+    fed.until(|fed| fed.pods() == ["whole"]).await;
+    assert_eq!(noted(), [""; 0], "they are gone: the list does not hold them");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_read_of_a_pod_stays_when_it_can_no_longer_be_read() {
     let mut broken = pod("a", "2");
     broken["spec"]["priority"] = "high".into();
