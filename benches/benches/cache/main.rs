@@ -1,7 +1,7 @@
 //! The Pod cache: its answers, its events, its decoders, its size; the last thing it prints is a table.
 //!
-//! `cargo bench --package rotate-benches`; a word behind `--` chooses benchmarks by name. With `--test` each runs once,
-//! on small clusters.
+//! `cargo bench --package rotate-benches`; a word behind `--` chooses benchmarks by name. Under `cargo test` each runs
+//! once, on a small cluster.
 
 mod answers;
 mod apply;
@@ -24,7 +24,9 @@ static ALLOCATOR: Counting = Counting;
 const SIZES: [usize; 4] = [1_000, 10_000, 50_000, 1_000_000];
 
 fn main() {
-    let only_try = std::env::args().any(|argument| argument == "--test");
+    // As criterion decides it.
+    let has = |flag: &str| std::env::args().any(|argument| argument == flag);
+    let only_try = has("--test") || !has("--bench");
     let sizes = if only_try { &SIZES[..1] } else { &SIZES[..] };
     let mut criterion = Criterion::default()
         .sample_size(50)
