@@ -136,7 +136,7 @@ impl Decode for Pdb {
 ///
 /// Not of the expected form, no name, namespace or UID, or an amount that is no quantity or negative.
 pub fn pod<'a>(object: impl Into<Encoded<'a>>) -> Result<PodView<'a>, DecodeError> {
-    read(pod::KIND, object.into(), protobuf::pod, pod::Wire::to_view)
+    read(pod::KIND, object.into(), protobuf::pod, pod::Wire::take_view)
 }
 
 /// Reads a node.

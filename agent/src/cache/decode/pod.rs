@@ -181,7 +181,7 @@ impl<'a, L: Items<Item = ContainerStatus<'a>> + DerefMut<Target = [ContainerStat
 impl<'a> Wire<'a> {
     /// What it means. Takes out of the wire struct what it needs: moving all of that, which is some kilobytes, takes longer
     /// than reading a Pod from protobuf.
-    pub(super) fn to_view(&mut self) -> Result<PodView<'a>, DecodeError> {
+    pub(super) fn take_view(&mut self) -> Result<PodView<'a>, DecodeError> {
         let Self { metadata, spec, status } = self;
         let namespace = metadata.required(KIND, "metadata.namespace", &metadata.namespace)?;
         let name = metadata.required(KIND, "metadata.name", &metadata.name)?;

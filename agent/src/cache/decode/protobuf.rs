@@ -1,4 +1,4 @@
-//! Protobuf: a reader of our own for the few fields that are kept.
+//! Protobuf: a reader of our own for the few fields that are kept (`docs/decisions/012-a-protobuf-reader-of-our-own.md`).
 //!
 //! ```text
 //! frame ── WatchEvent ── RawExtension ── `k8s\0` Unknown ── message ──▶ the same wire structs that JSON fills
