@@ -32,6 +32,7 @@ fn main() {
         .sample_size(50)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(2))
+        .output_directory(&summary::measured())
         .configure_from_args();
     let decoded = decode::bench(&mut criterion);
     sync::bench(&mut criterion, &sizes[..sizes.len().min(3)]);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::SIZES;
 use crate::decode::Decoded;
@@ -68,7 +68,7 @@ fn decoders(text: &mut String, decoded: &Decoded) -> std::fmt::Result {
         let faster = nanos.zip(whole).map_or_else(String::new, |(nanos, whole)| format!("{:.1}", whole / nanos));
         let most = most.map_or_else(String::new, |most| most.to_string());
         let nanos = nanos.map_or_else(|| "–".to_owned(), time);
-        writeln!(text, "{name:36}{nanos:>12}{allocations:>14.1}{most:>10}{faster:>12}   {goal}")?;
+        writeln!(text, "{name:36}{nanos:>12}{allocations:>14.1}{most:>10}{faster:>14}   {goal}")?;
     }
     Ok(())
 }
@@ -100,10 +100,14 @@ fn footprints(text: &mut String, grown: &[Grown], hostile: &Grown) -> std::fmt::
     Ok(())
 }
 
+/// Where criterion keeps what it has measured, wherever it is started.
+pub(crate) fn measured() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("criterion")
+}
+
 /// Nanoseconds; `None`: it was not measured, now or before.
 fn median(benchmark: &str) -> Option<f64> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
-    let path = target.join("criterion").join(benchmark).join("new/estimates.json");
+    let path = measured().join(benchmark).join("new/estimates.json");
     let estimates: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     estimates.pointer("/median/point_estimate")?.as_f64()
 }
