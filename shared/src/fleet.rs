@@ -38,9 +38,13 @@ pub struct NodeSummary {
     /// Its live rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<String>,
+    /// The resourceVersion of Pods that the counts and sums reflect. Left out where there is no one such version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods_revision: Option<String>,
 }
 
-/// The fleet.
+/// The fleet. The figures of each node are of one moment; those of different nodes may be of different ones
+/// ([`NodeSummary::pods_revision`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeList {

@@ -263,16 +263,24 @@ fn node_and_its_list() {
         allocatable: amounts(&[("cpu", "4")]),
         blockers: Some(1),
         rotation: Some("0123456789".to_owned()),
+        pods_revision: Some("42".to_owned()),
     };
     let written = json!({
         "name": "a", "createdAt": "2027-01-15T08:00:00Z", "ready": true, "schedulable": false,
         "provider": "karpenter", "movablePods": 2, "pods": 3, "movable": { "cpu": "1" }, "allocatable": { "cpu": "4" },
-        "blockers": 1, "rotation": "0123456789"
+        "blockers": 1, "rotation": "0123456789", "podsRevision": "42"
     });
     answer(&value, &written);
-    let unknown = NodeSummary { movable_pods: None, pods: None, movable: None, blockers: None, ..value.clone() };
+    let unknown = NodeSummary {
+        movable_pods: None,
+        pods: None,
+        movable: None,
+        blockers: None,
+        pods_revision: None,
+        ..value.clone()
+    };
     let mut left_out = written.clone();
-    for field in ["movablePods", "pods", "movable", "blockers"] {
+    for field in ["movablePods", "pods", "movable", "blockers", "podsRevision"] {
         left_out.as_object_mut().unwrap().remove(field);
     }
     answer(&unknown, &left_out);

@@ -1,5 +1,7 @@
 //! The fleet: each node with its sums.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use rotate_shared::{API_VERSION, NodeList, NodeSummary, Options};
@@ -10,7 +12,7 @@ use super::problem::Refusal;
 use super::state::Api;
 use super::targets;
 use crate::cache::index::Builder;
-use crate::cache::{self, Node, Volumes};
+use crate::cache::{self, Kind, Node, Volumes};
 use crate::provider;
 use crate::surge::classify::{self, Context};
 
@@ -22,13 +24,27 @@ pub(super) struct Filter {
     selector: Option<String>,
 }
 
+/// Nodes that are summed up under one lock: with the 110 Pods that a node usually takes, a millisecond or two in which
+/// neither the feeds nor the engine go on.
+const AT_ONCE: usize = 8;
+
 /// `GET /v1/nodes`.
 pub(super) async fn list(State(api): State<Api>, Params(filter): Params<Filter>) -> Result<Json<NodeList>, Refusal> {
-    let state = api.state()?;
-    let nodes = targets::select(&state, filter.selector.as_deref())?;
-    let mut pods = state.builder();
-    let items = nodes.iter().map(|node| summary(&api, &state, &mut pods, node)).collect();
+    let nodes = targets::select(&*api.state()?, filter.selector.as_deref())?;
+    let mut items = Vec::with_capacity(nodes.len());
+    for nodes in nodes.chunks(AT_ONCE) {
+        items.extend(summaries(&api, nodes));
+        tokio::task::yield_now().await;
+    }
     Ok(Json(NodeList { api_version: API_VERSION.to_owned(), kind: "NodeList".to_owned(), items }))
+}
+
+/// Those of the nodes that are still there, all of one moment.
+fn summaries(api: &Api, nodes: &[Arc<Node>]) -> Vec<NodeSummary> {
+    let state = api.cache.read();
+    let mut pods = state.builder();
+    let present = nodes.iter().filter_map(|node| state.node(&node.name));
+    present.map(|node| summary(api, &state, &mut pods, node)).collect()
 }
 
 /// `GET /v1/nodes/{name}`.
@@ -58,5 +74,7 @@ fn summary(api: &Api, state: &cache::State, pods: &mut Builder<'_>, node: &Node)
         allocatable: node.allocatable.to_amounts(),
         blockers: known.then(|| count(verdicts.iter().filter(|(_, verdict)| !verdict.blockers.is_empty()).count())),
         rotation: api.views.live(&node.uid).map(|rotation| rotation.id.clone()),
+        // Feeds of scopes are not equally far.
+        pods_revision: state.revision(Kind::Pods).filter(|_| state.covers_cluster()).map(ToOwned::to_owned),
     }
 }

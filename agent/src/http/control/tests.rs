@@ -1,3 +1,5 @@
+use std::task::Poll;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
@@ -7,6 +9,7 @@ use tower::ServiceExt as _;
 
 use super::super::testing::{self, get, json, post, problem, send};
 use super::*;
+use crate::cache::Kind;
 
 #[tokio::test]
 async fn version_is_what_was_built() {
@@ -196,7 +199,22 @@ async fn the_fleet_is_listed_by_name_and_selected_by_label() {
     let list: NodeList = json(get(&api, "/v1/nodes?selector=pool%3Dnone").await).await;
     assert_eq!(list.items, []);
     assert_eq!(problem(get(&api, "/v1/nodes?selector=%3D").await).await.status, 400);
-    assert_eq!(json::<NodeSummary>(get(&api, "/v1/nodes/b").await).await.name, "b");
+    let node: NodeSummary = json(get(&api, "/v1/nodes/b").await).await;
+    assert_eq!((node.name.as_str(), node.pods_revision), ("b", None));
+    api.cache.write(|state| state.set_revision(Kind::Pods, "42"));
+    let node: NodeSummary = json(get(&api, "/v1/nodes/b").await).await;
+    assert_eq!(node.pods_revision.as_deref(), Some("42"));
+}
+
+#[tokio::test]
+async fn a_fleet_of_many_nodes_lets_others_go_on_while_it_is_listed() {
+    let api = testing::with_nodes((0..20).map(|number| testing::node(&format!("n{number}"), &[])));
+    let mut answer = std::pin::pin!(get(&api, "/v1/nodes"));
+    let begun = std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context).is_pending())).await;
+    assert!(begun, "not answered in one go");
+    api.cache.write(|state| state.remove_node("n9", "uid-n9"));
+    let list: NodeList = json(answer.await).await;
+    assert_eq!(list.items.len(), 19, "n9 is the last, and gone by then");
 }
 
 #[tokio::test]
