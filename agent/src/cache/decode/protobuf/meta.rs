@@ -232,7 +232,8 @@ fn glance_at(field: &Field<'_>, glance: &mut Glance) -> Result<(), ProtobufError
                 6 => glance.identity.revision = present(&field)?,
                 12 => {
                     let (key, value) = field.entry()?;
-                    if text(key)? == INITIAL_EVENTS_END {
+                    // Not as a text: a key that is none must not hide what comes after it.
+                    if key.map_or(Ok(&[][..]), |key| key.bytes())? == INITIAL_EVENTS_END.as_bytes() {
                         glance.initial_end = text(value)? == "true";
                     }
                 }
