@@ -61,6 +61,8 @@ fn summary(api: &Api, state: &cache::State, pods: &mut Builder<'_>, node: &Node)
     let (volumes, options) = (Volumes::default(), Options::default());
     let context = Context { node, volumes: &volumes, options: &options, now: api.clock.now() };
     let verdicts = classify::classify_all(pods.pods_on(&node.name), &context);
+    let blocked = verdicts.iter().filter(|(_, verdict)| !verdict.blockers.is_empty()).count();
+    let unreadable = state.unreadable_on(&node.name).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     NodeSummary {
         name: node.name.to_string(),
@@ -72,7 +74,7 @@ fn summary(api: &Api, state: &cache::State, pods: &mut Builder<'_>, node: &Node)
         pods: known.then(|| count(verdicts.len())),
         movable: known.then(|| movable.requests.to_amounts()),
         allocatable: node.allocatable.to_amounts(),
-        blockers: known.then(|| count(verdicts.iter().filter(|(_, verdict)| !verdict.blockers.is_empty()).count())),
+        blockers: known.then(|| count(blocked + unreadable)),
         rotation: api.views.live(&node.uid).map(|rotation| rotation.id.clone()),
         // Feeds of scopes are not equally far.
         pods_revision: state.revision(Kind::Pods).filter(|_| state.covers_cluster()).map(ToOwned::to_owned),

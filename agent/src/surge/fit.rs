@@ -202,6 +202,9 @@ impl Question<'_> {
         if !self.cluster.state.covers_node(&node.name) {
             return misfit("the Pods of the node are not read".to_owned());
         }
+        if self.cluster.state.has_unreadable(&node.name) {
+            return misfit("a Pod of the node cannot be read: what it needs is not known".to_owned());
+        }
         takes_pods(node)?;
         tolerated(self.pod, node)?;
         selected(self.pod, node)?;

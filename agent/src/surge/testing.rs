@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cache::{Node, Pdb, Pod, State, decode};
+use crate::cache::index::Unreadable;
+use crate::cache::{Kind, Node, Pdb, Pod, State, decode};
 
 /// When every test object was created.
 pub(crate) const CREATED: &str = "2026-01-05T00:00:00Z";
@@ -34,6 +35,16 @@ pub(crate) fn pod(namespace: &str, name: &str, over: &Value) -> Pod {
     });
     merge(&mut object, over);
     decode::pod(&object.to_string()).unwrap().to_pod()
+}
+
+/// A Pod on a node that cannot be read. Its UID is its name.
+pub(crate) fn unreadable(name: &str, node: &str) -> Unreadable {
+    Unreadable {
+        kind: Kind::Pods,
+        object: decode::Identity { uid: name.into(), name: name.into(), ..Default::default() },
+        node: Some(node.into()),
+        message: "read Pod x: quantity".to_owned(),
+    }
 }
 
 /// A controlling owner reference.

@@ -149,10 +149,11 @@ impl State {
     }
 
     /// Whether a node hosts anything but DaemonSet, mirror, finished Pods and placeholders (the absorb guard): O(1).
-    /// A pinned Pod is real, and so is what may be on a node whose Pods are not read.
+    /// A pinned Pod is real, and so is one that cannot be read, and what may be on a node whose Pods are not read.
     #[must_use]
     pub fn hosts_real_pods(&self, node: &str) -> bool {
-        self.nodes.find(node).is_some_and(|slot| slot.sums.real > 0) || !self.covers_node(node)
+        let known = self.nodes.find(node).is_some_and(|slot| slot.sums.real > 0);
+        known || self.has_unreadable(node) || !self.covers_node(node)
     }
 
     /// How much is kept.

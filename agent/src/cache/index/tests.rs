@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Kind, Partition, ShardRange, State, shard_hash};
 use crate::cache::decode;
+use crate::surge::testing;
 
 fn pod(uid: &str, node: &str, cpu: &str, more: &Value) -> crate::cache::Pod {
     let mut object = json!({
@@ -278,4 +279,25 @@ fn shards_divide_by_the_hash_that_the_api_server_takes() {
     assert!((1..32).contains(&gone), "{gone}");
     assert!(state.pods().all(|pod| shard_hash(&pod.uid) > u64::MAX / 2));
     assert_eq!(gone + state.end_relist(high), 32);
+}
+
+#[test]
+fn a_node_with_a_pod_that_cannot_be_read_is_not_empty_until_it_can_be_or_is_gone() {
+    let mut state = State::default();
+    let note = |state: &mut State, uid: &str, node: &str| state.note_unreadable(testing::unreadable(uid, node));
+    let on = |state: &State, node: &str| state.unreadable_on(node).count();
+    ["a", "b"].iter().for_each(|uid| note(&mut state, uid, "n1"));
+    note(&mut state, "b", "n1");
+    note(&mut state, "c", "n2");
+    assert_eq!((on(&state, "n1"), on(&state, "n2"), on(&state, "n3")), (2, 1, 0));
+    assert!(state.hosts_real_pods("n1") && state.hosts_real_pods("n2") && !state.hosts_real_pods("n3"));
+    state.apply_pod(&pod("a", "n3", "1", &Value::Null).view());
+    note(&mut state, "b", "n2");
+    assert!(!state.hosts_real_pods("n1"));
+    state.remove_pod("c");
+    assert_eq!(on(&state, "n2"), 1);
+    let relist = state.begin_relist(Kind::Pods, Partition::Node("n2".into()));
+    state.end_relist(relist);
+    assert!(!state.hosts_real_pods("n2"));
+    assert_eq!(state.unreadable().count(), 0);
 }

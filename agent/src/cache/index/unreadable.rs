@@ -1,6 +1,6 @@
 //! Objects that are there and cannot be read: what they need is unknown, so nobody may act as if they needed nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Held, Kind, State};
 use crate::cache::decode::Identity;
@@ -20,21 +20,56 @@ pub struct Unreadable {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Notes(BTreeMap<(Kind, Box<str>), Unreadable>);
+pub(super) struct Notes {
+    all: BTreeMap<(Kind, Box<str>), Unreadable>,
+    by_node: ByNode,
+}
+
+/// UIDs of Pods, by the node that they are bound to.
+type ByNode = BTreeMap<Box<str>, BTreeSet<Box<str>>>;
 
 impl Notes {
+    fn insert(&mut self, note: Unreadable) {
+        let uid = &note.object.uid;
+        self.forget(note.kind, uid);
+        if let Some(node) = note.node.as_ref().filter(|_| note.kind == Kind::Pods) {
+            self.by_node.entry(node.clone()).or_default().insert(uid.clone());
+        }
+        self.all.insert((note.kind, uid.clone()), note);
+    }
+
     pub(super) fn forget(&mut self, kind: Kind, uid: &str) {
-        if !self.0.is_empty() {
-            self.0.remove(&(kind, uid.into()));
+        if self.all.is_empty() {
+            return;
+        }
+        if let Some(note) = self.all.remove(&(kind, uid.into())) {
+            leave(&mut self.by_node, &note);
         }
     }
 
     pub(super) fn has(&self, kind: Kind, uid: &str) -> bool {
-        !self.0.is_empty() && self.0.contains_key(&(kind, uid.into()))
+        !self.all.is_empty() && self.all.contains_key(&(kind, uid.into()))
     }
 
     pub(super) fn retain(&mut self, keep: impl Fn(&Unreadable) -> bool) {
-        self.0.retain(|_, note| keep(note));
+        let Self { all, by_node } = self;
+        all.retain(|_, note| {
+            let kept = keep(note);
+            if !kept {
+                leave(by_node, note);
+            }
+            kept
+        });
+    }
+}
+
+fn leave(by_node: &mut ByNode, note: &Unreadable) {
+    let Some(node) = note.node.as_deref().filter(|_| note.kind == Kind::Pods) else { return };
+    if let Some(uids) = by_node.get_mut(node) {
+        uids.remove(&note.object.uid);
+        if uids.is_empty() {
+            by_node.remove(node);
+        }
     }
 }
 
@@ -49,16 +84,23 @@ impl Unreadable {
 impl State {
     /// Notes an object that is there and cannot be read. What was read of it before stays.
     pub fn note_unreadable(&mut self, note: Unreadable) {
-        self.unreadable.0.insert((note.kind, note.object.uid.clone()), note);
+        self.unreadable.insert(note);
     }
 
     /// Objects that are there and cannot be read.
     pub fn unreadable(&self) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.0.values()
+        self.unreadable.all.values()
     }
 
     /// Pods that are bound to this node and cannot be read: what they need is unknown, so the node must be left alone.
     pub fn unreadable_on(&self, node: &str) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.0.values().filter(move |note| note.kind == Kind::Pods && note.node.as_deref() == Some(node))
+        let uids = self.unreadable.by_node.get(node).into_iter().flatten();
+        uids.filter_map(|uid| self.unreadable.all.get(&(Kind::Pods, uid.clone())))
+    }
+
+    /// Whether there are such Pods: sums of the node are too small.
+    #[must_use]
+    pub fn has_unreadable(&self, node: &str) -> bool {
+        self.unreadable.by_node.contains_key(node)
     }
 }

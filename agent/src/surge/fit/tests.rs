@@ -52,6 +52,16 @@ fn an_empty_ready_node_takes_a_pod() {
 }
 
 #[test]
+fn a_node_with_a_pod_that_cannot_be_read_takes_none() {
+    let nodes = [node("n", &json!({})), node("other", &json!({}))];
+    let mut state = testing::state(nodes.clone(), vec![]);
+    state.note_unreadable(testing::unreadable("x", "n"));
+    let [first, other] = nodes.map(|node| fits(&wants(&json!({})), &node, &state, &BTreeSet::new()));
+    assert_misfit(first.map_err(|misfit| misfit.to_string()), "a Pod of the node cannot be read");
+    assert_eq!(other, Ok(()));
+}
+
+#[test]
 fn cordoned_unready_and_leaving_nodes_take_none() {
     let of = |over: &Value| on_first(&wants(&json!({})), vec![node("n", over)], vec![]);
     assert_misfit(of(&json!({ "spec": { "unschedulable": true } })), "cordoned");

@@ -226,14 +226,8 @@ fn two_budgets_block_each_of_their_pods() {
 #[test]
 fn a_pod_that_cannot_be_read_blocks_its_node_and_no_other() {
     let mut state = testing::state([cand(), testing::node("other", &json!({}))], vec![]);
-    let note = |uid: &str, node: &str| Unreadable {
-        kind: crate::cache::Kind::Pods,
-        object: crate::cache::decode::Identity { uid: uid.into(), name: uid.into(), ..Default::default() },
-        node: Some(node.into()),
-        message: "read Pod x: quantity".to_owned(),
-    };
-    state.note_unreadable(note("here", "cand"));
-    state.note_unreadable(note("elsewhere", "other"));
+    state.note_unreadable(testing::unreadable("here", "cand"));
+    state.note_unreadable(testing::unreadable("elsewhere", "other"));
     let moves = judge_in(&state, &cand(), Options::default());
     assert_eq!(codes(&moves.blockers), [Code::UnreadablePod]);
     assert_eq!(moves.blockers[0].message, "failed to read Pod x: quantity");
