@@ -56,7 +56,12 @@ impl Health {
     /// Whether every kind was read completely once, as far as it must be.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        KINDS.into_iter().all(|kind| self.of(kind).synced)
+        KINDS.into_iter().all(|kind| self.has_synced(kind))
+    }
+
+    fn has_synced(&self, kind: Kind) -> bool {
+        let mut essential = self.feeds().filter(|(source, _)| source.kind == kind && source.essential).peekable();
+        essential.peek().is_some() && essential.all(|(_, feed)| feed.synced)
     }
 
     /// All kinds, the feeds of each taken together.
@@ -81,10 +86,9 @@ impl Health {
     #[must_use]
     pub fn of(&self, kind: Kind) -> FeedHealth {
         let of_kind = || self.feeds().filter(move |(source, _)| source.kind == kind);
-        let essential = || of_kind().filter(|(source, _)| source.essential).map(|(_, feed)| feed);
         let mut all = self.ended[kind as usize].clone();
-        all.synced = essential().next().is_some() && essential().all(|feed| feed.synced);
-        all.connected = essential().next().is_some() && of_kind().all(|(_, feed)| feed.connected);
+        all.synced = self.has_synced(kind);
+        all.connected = of_kind().any(|(source, _)| source.essential) && of_kind().all(|(_, feed)| feed.connected);
         all.last_heard = of_kind().filter_map(|(_, feed)| feed.last_heard).min();
         all.revision = self.revision(kind);
         for (_, feed) in of_kind() {

@@ -165,7 +165,7 @@ impl<R: Resource> Reflector<R> {
         self.api.confirm(&self.source).await?;
         if self.api.streams() && self.broken < BROKEN {
             match self.stream().await {
-                Err(error) if error.refuses_streams() => {
+                Err(error) if self.since.is_none() && error.refuses_streams() => {
                     if self.api.remember_pages() {
                         tracing::info!(reason = %error, "lists are read in pages: the server streams none");
                     }
@@ -260,19 +260,20 @@ impl<R: Resource> Reflector<R> {
 
     fn complete(&mut self, relist: Relist, revision: Box<str>) {
         let listed = revision.clone();
-        let oldest = self.advance(revision, |health| {
-            health.synced = true;
-            health.lists += 1;
-            health.reading = None;
-        });
-        let gone = self.cache.write(|state| {
-            if let Some(oldest) = oldest {
-                state.set_revision(R::KIND, &oldest);
-            }
+        let cache = self.cache.clone();
+        let gone = cache.write(|state| {
             state.mark_younger(&relist, &listed);
             let gone = state.end_relist(relist);
             if R::KIND == Kind::Pods {
                 state.cover(self.source.partition.clone());
+            }
+            let oldest = self.advance(revision, |health| {
+                health.synced = true;
+                health.lists += 1;
+                health.reading = None;
+            });
+            if let Some(oldest) = oldest {
+                state.set_revision(R::KIND, &oldest);
             }
             gone
         });
@@ -312,19 +313,18 @@ impl<R: Resource> Reflector<R> {
             health.reading = health.reading.map(|sum| sum + objects + unreadable);
         };
         // What a list brings is not told to be everything up to a resourceVersion before its end.
-        let oldest = match revision::<R>(&changes).filter(|_| relist.is_none()) {
-            Some(revision) => self.advance(revision.into(), count),
-            None => {
-                self.note(|health, now| {
+        let revision: Option<Box<str>> = revision::<R>(&changes).filter(|_| relist.is_none()).map(Box::from);
+        let cache = self.cache.clone();
+        cache.write(|state| {
+            changes.into_iter().for_each(|change| apply_one::<R>(state, change, relist));
+            let Some(revision) = revision else {
+                return self.note(|health, now| {
                     health.last_heard = Some(now);
                     count(health);
                 });
-                None
-            }
-        };
-        self.cache.write(|state| {
-            changes.into_iter().for_each(|change| apply_one::<R>(state, change, relist));
-            if let Some(oldest) = oldest {
+            };
+            // Behind the changes, under the same lock: another feed of this kind may take it for what all have read.
+            if let Some(oldest) = self.advance(revision, count) {
                 state.set_revision(R::KIND, &oldest);
             }
         });
