@@ -118,14 +118,18 @@ impl FeedError {
         }
     }
 
-    /// How long the server wants to be left alone.
+    /// How long the server wants to be left alone, as far as it is granted.
     fn retry_after(&self) -> Duration {
         match self {
-            Self::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
+            Self::Refused { retry_after, .. } => retry_after.unwrap_or_default().min(LONGEST_PAUSE),
             _ => Duration::ZERO,
         }
     }
 }
+
+/// The longest that a server is left alone because it says so. API servers ask for seconds; what a proxy says must not keep
+/// a cache old for a day.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// How lists and watches are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
