@@ -133,14 +133,16 @@ impl State {
 
     /// Forgets a scope, and the Pods that none of the `others` holds.
     pub(super) fn uncover(&mut self, scope: &Partition, others: &[Partition]) -> usize {
-        let gone = self.drop_uncovered(others);
-        let kept: HashSet<_> = self.pods().map(|pod| pod.uid).collect();
-        if let Coverage::Scopes(scopes) = &mut self.coverage {
-            scopes.read.remove(scope);
-            let gone: HashSet<_> = scopes.gone.iter().collect();
-            scopes.known.retain(|uid, _| kept.contains(uid) || gone.contains(uid));
+        let dropped = self.drop_uncovered(others);
+        // Taken out meanwhile, so that the Pods can be asked.
+        let mut coverage = std::mem::take(&mut self.coverage);
+        if let Coverage::Scopes(Scopes { read, known, gone }) = &mut coverage {
+            read.remove(scope);
+            let gone: HashSet<_> = gone.iter().collect();
+            known.retain(|uid, _| self.has_pod(uid) || gone.contains(uid));
         }
-        gone
+        self.coverage = coverage;
+        dropped
     }
 
     /// Marks as seen what is known to be younger than the list: the feed of another scope may be ahead of it.

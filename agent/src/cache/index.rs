@@ -222,6 +222,10 @@ impl State {
         self.find(self.uids.find(uid)?)
     }
 
+    pub(super) fn has_pod(&self, uid: &str) -> bool {
+        self.find_pod(uid).is_some()
+    }
+
     /// The template of a Pod, made if need be. `before`: the one that it had so far, whose parts are compared first: most
     /// events change none of them, and looking a part up costs more than comparing it.
     fn template(&mut self, pod: &PodView<'_>, before: Option<Id>) -> Id {
