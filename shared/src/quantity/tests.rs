@@ -31,6 +31,23 @@ fn every_row_of_upstreams_answers_is_ours() {
 }
 
 #[test]
+fn what_is_read_the_short_way_is_what_the_long_way_reads() {
+    let digits = ["0", "007", "1", "250", "999999", "123456789", "999999999999", "999999999999999"];
+    for text in digits.iter().flat_map(|digits| ["", "m", "Ki", "Mi", "Gi"].map(|suffix| format!("{digits}{suffix}"))) {
+        let Some(short) = Quantity::usual(&text) else { continue };
+        // A sign leads past the short way.
+        let long = parse(&format!("+{text}"));
+        assert_eq!((short.nano, short.format), (long.nano, long.format), "{text}");
+    }
+    assert!(["1Gi", "999999Gi", "250m", "16"].iter().all(|text| Quantity::usual(text).is_some()));
+    assert!(
+        ["", "m", "-1", "1.5", "1k", "9999999Gi", "1000000000000000"]
+            .iter()
+            .all(|text| Quantity::usual(text).is_none())
+    );
+}
+
+#[test]
 fn amounts_beyond_64_bits_are_a_clear_error() {
     for text in ["1e100", "1e2147483647", "99999E", "100000P", "9223372036854775808"] {
         let error = text.parse::<Quantity>().unwrap_err();
