@@ -1,5 +1,4 @@
 //! Label selectors, node selector terms, taints and tolerations: matching as the scheduler does it.
-
 //!
 //! What a Pod demands is kept with texts of its own (`Box<str>`) and decoded with texts borrowed from the object
 //! (`Cow<str>`): `S` is the text. Both hash alike.
