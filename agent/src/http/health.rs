@@ -9,8 +9,9 @@ use super::state::Api;
 use crate::cache::feed::{FeedHealth, SILENCE};
 use crate::cache::{Kind, Partition};
 
-/// A feed that has heard nothing for this long is cut off: by then a silent watch was given up, and trying anew did not help.
-const STALE: SignedDuration = SignedDuration::from_secs(SILENCE.as_secs().cast_signed());
+/// A feed that has heard nothing for this long is cut off: a silent watch was given up, and trying anew for half a minute did
+/// not help.
+const STALE: SignedDuration = SignedDuration::from_secs(SILENCE.as_secs().cast_signed() + 30);
 
 /// `GET /v1/cache`.
 pub(super) async fn cache(State(api): State<Api>) -> Json<CacheInfo> {
