@@ -305,6 +305,18 @@ async fn a_throttling_server_is_left_alone_as_long_as_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_can_have_a_server_left_alone_for_long() {
+    let away =
+        Answer::refused(503, &status(503, "ServiceUnavailable", "away")).header("retry-after", "18446744073709551615");
+    let script = Script::new().answer_list(away).list(&list("1", &[]));
+    let _watch = script.open_watch();
+    let fed = fed(script);
+    let started = fed.clock.now();
+    fed.cache.synced().await;
+    assert_eq!(fed.clock.now().duration_since(started).as_secs(), 300);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_synced_while_one_kind_is_refused() {
     let script = Script::new()
         .list(&list("1", &[]))
