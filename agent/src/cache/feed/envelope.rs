@@ -50,7 +50,8 @@ pub(super) enum Frame {
 struct ListWire<'a> {
     #[serde(default)]
     metadata: ListMeta,
-    #[serde(borrow, default, deserialize_with = "decode::nullable")]
+    /// Never missing: an object, or a table, has a resourceVersion too.
+    #[serde(borrow, deserialize_with = "decode::nullable")]
     items: Vec<&'a RawValue>,
 }
 
@@ -85,7 +86,12 @@ pub(super) fn page(encoding: Encoding, answer: &Bytes) -> Result<Page, Unexpecte
             (list.items.into_iter().map(|item| Object::json(answer, item.get())).collect(), list.metadata)
         }
         Encoding::Protobuf => {
-            let list = protobuf::list(protobuf::envelope(answer)?.message)?;
+            let envelope = protobuf::envelope(answer)?;
+            // An empty list has no items here: only the kind tells it from an object.
+            if !envelope.kind.ends_with("List") {
+                return Err(format!("it is no list: it is of the kind {:?}", envelope.kind).into());
+            }
+            let list = protobuf::list(envelope.message)?;
             let shard_info = list.shard.map(|selector| ShardInfo { selector: selector.into() });
             let meta = ListMeta { resource_version: list.revision.into(), next: list.next.to_owned(), shard_info };
             (list.items.into_iter().map(|item| Object::protobuf(answer, item)).collect(), meta)

@@ -52,15 +52,22 @@ fn a_page_holds_objects_a_revision_and_where_to_go_on() {
 }
 
 #[test]
-fn a_page_without_items_is_empty_and_without_a_revision_none() {
-    for list in
-        [json!({"metadata": {"resourceVersion": "1"}, "items": null}), json!({"metadata": {"resourceVersion": "1"}})]
-    {
-        let read = page(Encoding::Json, &json(&list)).unwrap();
+fn a_list_may_be_empty_and_what_is_none_is_not_taken_for_an_empty_one() {
+    let meta = json!({"resourceVersion": "1"});
+    let empty = [
+        page(Encoding::Json, &json(&json!({"metadata": meta, "items": []}))),
+        page(Encoding::Json, &json(&json!({"metadata": meta, "items": null}))),
+        page(Encoding::Protobuf, &Bytes::from(message::enveloped("PodList", field(1, field(2, "1"))))),
+    ];
+    for read in empty.map(Result::unwrap) {
         assert!(read.objects.is_empty() && read.next.is_none() && read.shard.is_none());
     }
     let refused = [
         page(Encoding::Json, &json(&json!({}))),
+        page(Encoding::Json, &json(&json!({"kind": "Pod", "metadata": meta}))),
+        page(Encoding::Json, &json(&json!({"kind": "PodList", "metadata": {}, "items": []}))),
+        page(Encoding::Protobuf, &Bytes::from(message::enveloped("Pod", field(1, field(2, "1"))))),
+        page(Encoding::Protobuf, &Bytes::from(message::enveloped("PodList", field(1, "")))),
         page(Encoding::Json, &json(&json!({"kind": "Status", "metadata": {}, "status": "Success"}))),
         page(Encoding::Json, &Bytes::from_static(b"<html>")),
         page(Encoding::Json, &Bytes::from_static(b"\xff")),
