@@ -138,15 +138,15 @@ impl<'de> Visitor<'de> for Object<'_> {
                         (At::Metadata, "resourceVersion") => &mut glance.identity.revision,
                         (At::Spec, "nodeName") => &mut glance.node,
                         (At::Metadata, "name") => {
-                            glance.identity.name = map.next_value::<Text<'de>>()?.boxed();
+                            glance.identity.name = map.next_value_seed(IfText)?.boxed();
                             continue;
                         }
                         (At::Metadata, "uid") => {
-                            glance.identity.uid = map.next_value::<Text<'de>>()?.boxed();
+                            glance.identity.uid = map.next_value_seed(IfText)?.boxed();
                             continue;
                         }
                         (At::Annotations, INITIAL_EVENTS_END) => {
-                            glance.initial_end = &*map.next_value::<Text<'de>>()? == "true";
+                            glance.initial_end = &*map.next_value_seed(IfText)? == "true";
                             continue;
                         }
                         _ => {
@@ -154,12 +154,69 @@ impl<'de> Visitor<'de> for Object<'_> {
                             continue;
                         }
                     };
-                    *text = map.next_value::<Text<'de>>()?.present().map(Box::from);
+                    *text = map.next_value_seed(IfText)?.present().map(Box::from);
                     continue;
                 }
             };
             map.next_value_seed(Object { glance: &mut *glance, at: within })?;
         }
         Ok(())
+    }
+}
+
+/// A text; empty where it is something else, so that what is behind it is read: the node of a Pod whose UID is a number.
+struct IfText;
+
+impl<'de> DeserializeSeed<'de> for IfText {
+    type Value = Text<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Text<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for IfText {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(text.into()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(text.to_owned().into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text<'de>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
     }
 }

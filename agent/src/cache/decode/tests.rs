@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{DecodeError, Workload, claim, identity, node, pdb, pod, volume, workload};
+use super::{DecodeError, Workload, claim, fragment, identity, node, pdb, pod, volume, workload};
 use crate::cache::pdbs::Limit;
 use crate::cache::selector::{Expression, NodeTerm, Operator, Selector, Taint, TaintEffect, Toleration};
 use crate::cache::shape::HostPort;
@@ -368,6 +368,14 @@ fn an_object_that_cannot_be_read_as_a_whole_still_tells_who_it_is() {
     let identity = identity(&object.to_string()).unwrap();
     assert_eq!((identity.path(), &*identity.uid), ("a/b".to_owned(), "c"));
     assert_eq!((identity.kind.as_deref(), identity.revision.as_deref()), (Some("Pod"), Some("9")));
+}
+
+#[test]
+fn what_is_of_another_type_does_not_hide_the_node_behind_it() {
+    for metadata in [json!(null), json!([1]), json!({"name": 7, "namespace": {"a": []}, "uid": 5.5, "labels": true})] {
+        let object = json!({"metadata": metadata, "spec": {"nodeName": "n1"}}).to_string();
+        assert_eq!(fragment(&object).1.as_deref(), Some("n1"), "{object}");
+    }
 }
 
 proptest::proptest! {

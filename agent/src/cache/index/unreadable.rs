@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Held, Kind, State};
+use super::{Held, Kind, NONE, State};
 use crate::cache::decode::Identity;
 
 /// An object that cannot be read.
@@ -82,9 +82,19 @@ impl Unreadable {
 }
 
 impl State {
-    /// Notes an object that is there and cannot be read. What was read of it before stays.
-    pub fn note_unreadable(&mut self, note: Unreadable) {
+    /// Notes an object that is there and cannot be read. What was read of it before stays: where its node cannot be read any
+    /// more, too, a Pod is on the one where it was.
+    pub fn note_unreadable(&mut self, mut note: Unreadable) {
+        if note.kind == Kind::Pods && note.node.is_none() {
+            let noted = self.unreadable.all.get(&(note.kind, note.object.uid.clone()));
+            note.node = noted.and_then(|note| note.node.clone()).or_else(|| self.node_of(&note.object.uid));
+        }
         self.unreadable.insert(note);
+    }
+
+    fn node_of(&self, pod: &str) -> Option<Box<str>> {
+        let node = self.pods.get(self.find_pod(pod)?).node();
+        (node != NONE).then(|| Box::from(&*self.nodes.get(node).name))
     }
 
     /// Objects that are there and cannot be read.

@@ -203,11 +203,13 @@ pub(in crate::cache::decode) fn glance(message: &[u8]) -> (Glance, Result<(), Pr
 
 fn glance_into(message: &[u8], glance: &mut Glance) -> Result<(), ProtobufError> {
     let mut fields = Fields::of(message);
+    let mut whole = Ok(());
     loop {
         let here = fields;
         match fields.next() {
-            Ok(Some(field)) => glance_at(&field, glance)?,
-            Ok(None) => return Ok(()),
+            // Metadata that cannot be read does not hide the node that is told behind them.
+            Ok(Some(field)) => whole = whole.and(glance_at(&field, glance)),
+            Ok(None) => return whole,
             Err(error) => {
                 if let Some(field) = here.cut_off() {
                     // That it is cut off is said anyway.

@@ -286,6 +286,9 @@ fn a_pod_that_cannot_be_read_still_tells_its_node() {
     assert_eq!((identity.path(), &*identity.uid, node.as_deref()), ("shop/cart-0".to_owned(), "u1", Some("n1")));
     let cut = &broken[..broken.len() - 1];
     assert_eq!(decode::fragment(Encoded::Protobuf(cut)).0.path(), "shop/cart-0");
+    let unnamed = [field(1, &field(1, b"cart-\xff")), field(2, &field(10, b"n1"))].concat();
+    assert_eq!(decode::fragment(Encoded::Protobuf(&unnamed)).1.as_deref(), Some("n1"));
+    assert!(decode::identity(Encoded::Protobuf(&unnamed)).is_err());
 }
 
 #[test]
