@@ -82,7 +82,9 @@ pub enum FeedError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Neither JSON nor protobuf.
-    #[error("read {path}: it is answered as {content_type:?}, which is neither JSON nor protobuf")]
+    #[error(
+        "read {path}: it is answered as {content_type:?}, which is not the plain JSON or protobuf that was asked for"
+    )]
     ContentType {
         /// What was asked for.
         path: String,

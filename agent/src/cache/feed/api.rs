@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -26,6 +26,8 @@ use crate::cache::index::Partition;
 const PAGE: u32 = 500;
 /// The longest answer that is taken: half a megabyte for each object of a page.
 const LONGEST_ANSWER: usize = 256 << 20;
+/// The longest refusal that is read for what it says; of a longer one only the status is told.
+const LONGEST_REFUSAL: usize = 1 << 20;
 /// How long one answer may take, a page of a list or the head of a watch.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -76,7 +78,7 @@ impl Api {
     pub(super) async fn text(&self, path: &str) -> Result<String, FeedError> {
         let (_, body) = patiently(async {
             let (encoding, body) = self.send(path, JSON).await?;
-            Ok((encoding, whole(path, body).await?))
+            Ok((encoding, whole(path, body, LONGEST_ANSWER).await?))
         })
         .await?;
         String::from_utf8(body.into()).map_err(|error| malformed(path, error))
@@ -89,7 +91,11 @@ impl Api {
             path.push_str("&continue=");
             path.push_str(&escaped(next));
         }
-        self.list(&path).await
+        let page = self.list(&path).await?;
+        if next.is_some() && page.next.as_deref() == next {
+            return Err(malformed(&path, "it goes on where it began: the list would never end"));
+        }
+        Ok(page)
     }
 
     /// Changes, as long as the server tells them; it ends by itself after this time.
@@ -123,7 +129,7 @@ impl Api {
         let accept = if self.options.protobuf { PROTOBUF } else { JSON };
         let (encoding, answer) = patiently(async {
             let (encoding, body) = self.send(path, accept).await?;
-            Ok((encoding, whole(path, body).await?))
+            Ok((encoding, whole(path, body, LONGEST_ANSWER).await?))
         })
         .await?;
         envelope::page(encoding, &answer).map_err(|error| malformed(path, error))
@@ -142,6 +148,10 @@ impl Api {
         if !response.status().is_success() {
             return Err(refused(path, encoding, response).await);
         }
+        if let Some(compression) = text(response.headers(), CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+            let content_type = format!("{content_type}, compressed with {compression}");
+            return Err(FeedError::ContentType { path: path.to_owned(), content_type });
+        }
         match encoding {
             Some(encoding) if encoding == Encoding::Json || accept != JSON => Ok((encoding, response.into_body())),
             _ => Err(FeedError::ContentType { path: path.to_owned(), content_type }),
@@ -155,12 +165,12 @@ async fn patiently<T>(answer: impl Future<Output = Result<T, FeedError>>) -> Res
 }
 
 /// The whole body, in one piece and only once.
-async fn whole(path: &str, mut body: Body) -> Result<Bytes, FeedError> {
+async fn whole(path: &str, mut body: Body, longest: usize) -> Result<Bytes, FeedError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let bytes = frame.map_err(FeedError::Unreachable)?.into_data().unwrap_or_default();
-        if whole.len() + bytes.len() > LONGEST_ANSWER {
-            return Err(malformed(path, format!("it is longer than {LONGEST_ANSWER} bytes")));
+        if whole.len() + bytes.len() > longest {
+            return Err(malformed(path, format!("it is longer than {longest} bytes")));
         }
         whole.extend_from_slice(&bytes);
     }
@@ -173,10 +183,8 @@ async fn refused(path: &str, encoding: Option<Encoding>, response: Response<Body
         return FeedError::Gone;
     }
     let seconds = text(response.headers(), RETRY_AFTER).and_then(|seconds| seconds.parse().ok());
-    let body = match whole(path, response.into_body()).await {
-        Ok(body) => body,
-        Err(error) => return error,
-    };
+    // That it refuses is known; why, only as far as it says.
+    let body = whole(path, response.into_body(), LONGEST_REFUSAL).await.unwrap_or_default();
     let said = encoding.map(|encoding| envelope::status(encoding, &body)).unwrap_or_default();
     FeedError::Refused {
         path: path.to_owned(),

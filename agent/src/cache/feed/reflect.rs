@@ -12,7 +12,7 @@ use super::api::{Api, Events, From, PATIENCE};
 use super::backoff::{Backoff, between};
 use super::health::FeedId;
 use super::resource::{Resource, mark};
-use super::told::Told;
+use super::told::{Told, brief};
 use super::{Event, FeedError, FeedHealth, Object, Source};
 use crate::cache::decode::{self, DecodeError, Identity};
 use crate::cache::index::{Kind, Partition, Relist, Unreadable, shard_hash};
@@ -55,11 +55,11 @@ pub(super) fn reflect<R: Resource>(
         cache,
         clock,
         since: None,
+        watching: None,
         progress: false,
         broken: 0,
         stuck: 0,
         told: Told::default(),
-        complained: None,
         kind: PhantomData,
     };
     run(reflector)
@@ -69,13 +69,15 @@ async fn run<R: Resource>(mut reflector: Reflector<R>) -> FeedError {
     let clock = reflector.clock;
     let mut backoff = Backoff::default();
     loop {
-        let started = clock.now();
-        let watching = reflector.since.is_some();
         let result = match reflector.since.clone() {
             None => reflector.sync().await,
             Some(since) => reflector.watch(&since).await,
         };
-        let worked = watching && clock.now().duration_since(started).unsigned_abs() >= WORKED;
+        let lasted = |since: Timestamp| clock.now().duration_since(since).unsigned_abs();
+        let worked = reflector.watching.take().is_some_and(|since| lasted(since) >= WORKED);
+        if worked {
+            reflector.told.worked();
+        }
         if std::mem::take(&mut reflector.progress) || worked {
             backoff.reset();
         }
@@ -131,15 +133,16 @@ struct Reflector<R> {
     clock: Clock,
     /// From where to watch; `None`: list first.
     since: Option<Box<str>>,
-    /// Since the last wait, a list was read whole, or a watch has said something.
+    /// Since when a watch has been open that tells what changes: of a streaming list, since its end.
+    watching: Option<Timestamp>,
+    /// Since the last wait, a watch has said something. That a list was read whole does not count: where each watch fails
+    /// at once, lists would follow each other without end.
     progress: bool,
     /// Streaming lists that broke off, one after the other.
     broken: u32,
     /// Watches that ended in something that cannot be read, one after the other.
     stuck: u32,
     told: Told,
-    /// The failure that was logged last, until something works.
-    complained: Option<String>,
     kind: PhantomData<fn() -> R>,
 }
 
@@ -217,6 +220,9 @@ impl<R: Resource> Reflector<R> {
             health.connected = true;
             health.last_heard = Some(now);
         });
+        if relist.is_none() {
+            self.watching = Some(self.clock.now());
+        }
         loop {
             let patience = if relist.is_some() { PATIENCE } else { SILENCE };
             let events = match timeout(patience, events.next()).await {
@@ -240,6 +246,7 @@ impl<R: Resource> Reflector<R> {
                     }
                     Some((Event::Bookmark { revision, initial_end: true }, behind)) => {
                         self.complete(list, revision.clone());
+                        self.watching = Some(self.clock.now());
                         rest = behind;
                     }
                     // No server that streams a list sends any other bookmark before its end.
@@ -247,8 +254,7 @@ impl<R: Resource> Reflector<R> {
                 }
             }
             self.apply(rest, None).await?;
-            self.progress = true;
-            self.complained = None;
+            self.progress |= !rest.is_empty();
         }
     }
 
@@ -278,9 +284,7 @@ impl<R: Resource> Reflector<R> {
             gone
         });
         tracing::debug!(kind = R::NAME, revision = &*listed, gone, "list complete");
-        self.progress = true;
         self.broken = 0;
-        self.complained = None;
     }
 
     /// Takes in what came, as a part of a list or as news: some at a time, in order.
@@ -351,8 +355,9 @@ impl<R: Resource> Reflector<R> {
             }
             Event::Bookmark { revision, .. } => Ok(Change::Bookmark(revision)),
             Event::Unknown(kind) => {
-                if self.told.first("unknown", kind) {
-                    tracing::warn!(kind = R::NAME, event = &**kind, "skipped a watch event of unknown type");
+                let kind = brief(kind);
+                if self.told.first("unknown", &kind) {
+                    tracing::warn!(kind = R::NAME, event = &*kind, "skipped a watch event of unknown type");
                 }
                 Ok(Change::Unknown)
             }
@@ -363,13 +368,15 @@ impl<R: Resource> Reflector<R> {
     fn unreadable(&mut self, object: &Object, error: &DecodeError) -> Unreadable {
         let (mut identity, node) = decode::fragment(object.encoded());
         if identity.uid.is_empty() {
-            // Notes are kept by UID: without one, two such objects are still two.
-            identity.uid = identity.path().into();
+            // Notes are kept by UID: without one, two such objects are still two, and those of two nodes hold up both.
+            identity.uid = format!("{} on {}", identity.path(), node.as_deref().unwrap_or("no node")).into();
         }
-        if self.told.first("unreadable", &identity.path()) {
-            tracing::warn!(kind = R::NAME, object = identity.path(), "failed to {error}");
+        let message = brief(&error.to_string());
+        let object = brief(&identity.path());
+        if self.told.first("unreadable", &object) {
+            tracing::warn!(kind = R::NAME, object = &*object, "failed to {message}");
         }
-        Unreadable { kind: R::KIND, object: identity, node, message: error.to_string() }
+        Unreadable { kind: R::KIND, object: identity, node, message }
     }
 
     /// A server that ignores the shard sends what is not in it: each object would come through every watch.
@@ -412,12 +419,13 @@ impl<R: Resource> Reflector<R> {
             }
             _ => {}
         }
-        let message = error.to_string();
-        if matches!(error, FeedError::Gone) {
-            tracing::info!(kind = R::NAME, "the server has forgotten our resourceVersion: listing again");
-        } else if self.complained.as_ref() != Some(&message) {
-            tracing::warn!(kind = R::NAME, wait_ms = wait.as_millis(), "failed to {error}");
-            self.complained = Some(message.clone());
+        let message = brief(&error.to_string());
+        if self.told.fails(&message) {
+            if matches!(error, FeedError::Gone) {
+                tracing::info!(kind = R::NAME, "the server has forgotten our resourceVersion: listing again");
+            } else {
+                tracing::warn!(kind = R::NAME, wait_ms = wait.as_millis(), "failed to {message}");
+            }
         }
         self.note(|health, _| {
             health.connected = false;

@@ -221,6 +221,32 @@ async fn a_pod_that_cannot_be_read_is_noted_for_its_node_and_holds_nothing_up() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_whose_node_cannot_be_read_any_more_holds_up_the_one_where_it_was() {
+    let script = Script::new().list(&list("1", &[pod("a", "1"), pod("b", "1")]));
+    let watch = script.open_watch();
+    let fed = fed(script);
+    fed.cache.synced().await;
+    let mut broken = pod("a", "2");
+    broken["spec"]["nodeName"] = 7.into();
+    watch.send(event("MODIFIED", &broken) + &event("MODIFIED", &broken));
+    fed.until(|fed| fed.cache.read().unreadable_on("n1").count() == 1).await;
+    watch.send(event("MODIFIED", &pod("a", "3")));
+    fed.until(|fed| fed.cache.read().unreadable().count() == 0).await;
+    assert_eq!(fed.pods(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_nothing_identifies_hold_up_each_its_node() {
+    let unnamed = |node: &str| json!({"metadata": {}, "spec": {"nodeName": node}});
+    let script = Script::new().list(&list("1", &[unnamed("n1"), unnamed("n2")]));
+    let _watch = script.open_watch();
+    let fed = fed(script);
+    fed.cache.synced().await;
+    let state = fed.cache.read();
+    assert_eq!(["n1", "n2", "n3"].map(|node| state.unreadable_on(node).count()), [1, 1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_without_a_uid_a_namespace_or_a_name_are_noted_each_for_itself() {
     let without = |name: &str, field: &str| {
         let mut pod = pod(name, "1");
@@ -289,6 +315,59 @@ async fn a_server_that_ends_every_watch_at_once_is_not_asked_in_a_tight_loop() {
     fed.clock.sleep(Duration::from_secs(300)).await;
     let asked = fed.script.asked("pods").len();
     assert!((10..25).contains(&asked), "asked {asked} times in five minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_fail_after_every_list_do_not_have_lists_follow_each_other() {
+    let gone = || Answer::refused(410, &status(410, "Expired", "too old"));
+    let script =
+        Script::new().otherwise_for("pods?limit", || Answer::json(&list("1", &[pod("a", "1")]))).otherwise(gone);
+    let fed = fed(script);
+    fed.clock.sleep(Duration::from_secs(600)).await;
+    assert_eq!(fed.pods(), ["a"]);
+    let lists = fed.script.asked("pods?limit").len();
+    assert!((15..50).contains(&lists), "listed {lists} times in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_goes_on_where_it_began_is_given_up() {
+    let endless = || {
+        let mut page = list("1", &[pod("a", "1")]);
+        page["metadata"]["continue"] = "again".into();
+        Answer::json(&page)
+    };
+    let script = Script::new().answer_list(endless()).answer_list(endless()).list(&list("2", &[pod("b", "2")]));
+    let _watch = script.open_watch();
+    let fed = fed(script);
+    fed.cache.synced().await;
+    assert_eq!(fed.pods(), ["b"]);
+    let error = fed.cache.health().of(Kind::Pods).last_error.unwrap();
+    assert!(error.ends_with("continue=again: it goes on where it began: the list would never end"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compressed_answer_is_refused_by_name() {
+    let gzip = Answer::text(200, "\u{1f}".to_owned()).header("content-encoding", "gzip");
+    let script = Script::new().answer_list(gzip).list(&list("1", &[]));
+    let _watch = script.open_watch();
+    let fed = fed(script);
+    fed.cache.synced().await;
+    let error = fed.cache.health().of(Kind::Pods).last_error.unwrap();
+    assert!(error.contains("application/json, compressed with gzip"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_says_is_kept_as_far_as_somebody_reads_it() {
+    let long = Answer::refused(500, &status(500, "InternalError", &"x".repeat(1 << 16)));
+    let longer = Answer::refused(500, &status(500, "InternalError", &"x".repeat(2 << 20)));
+    let script = Script::new().answer_list(long).answer_list(longer);
+    let fed = fed(script);
+    fed.until(|fed| fed.cache.health().of(Kind::Pods).errors == 1).await;
+    let error = fed.cache.health().of(Kind::Pods).last_error.unwrap();
+    assert!(error.starts_with("read /api/v1/pods?limit=500: 500 xxx") && error.len() < 1000, "{}", error.len());
+    fed.until(|fed| fed.cache.health().of(Kind::Pods).errors == 2).await;
+    let error = fed.cache.health().of(Kind::Pods).last_error.unwrap();
+    assert_eq!(&*error, "read /api/v1/pods?limit=500: 500 Internal Server Error");
 }
 
 #[tokio::test(start_paused = true)]
