@@ -82,6 +82,13 @@ impl Api {
         (!unread.is_empty()).then(|| format!("the cluster's {} are still being read", unread.join(", ")))
     }
 
+    /// Why what is unread cannot be read, if the last try failed. Not for everybody: it quotes what the API server says.
+    pub(super) fn why_unsynced(&self) -> String {
+        let failed = |feed: &FeedHealth| !feed.synced && !feed.connected && feed.reading.is_none();
+        let why = self.cache.health().kinds().filter(|(_, feed)| failed(feed)).find_map(|(_, feed)| feed.last_error);
+        why.map(|why| format!(": the last try failed to {why}")).unwrap_or_default()
+    }
+
     /// Why the agent cannot be relied on; nothing once it can.
     pub(super) fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::from_iter(self.unsynced());

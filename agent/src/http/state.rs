@@ -36,7 +36,7 @@ impl Api {
     pub(super) fn state(&self) -> Result<RwLockReadGuard<'_, State>, Refusal> {
         match self.unsynced() {
             None => Ok(self.cache.read()),
-            Some(reason) => Err(not_ready(&reason)),
+            Some(reason) => Err(not_ready(&format!("{reason}{}", self.why_unsynced()))),
         }
     }
 

@@ -1,4 +1,5 @@
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use tower::ServiceExt as _;
 use super::super::testing::{self, get, json, post, problem, send};
 use super::*;
 use crate::cache::Kind;
+use crate::cache::feed::Feeds;
 
 #[tokio::test]
 async fn version_is_what_was_built() {
@@ -42,6 +44,17 @@ async fn an_agent_that_has_just_started_asks_to_be_asked_again() {
     }
     assert_eq!(problem(post(&api, "/v1/plans", r#"{"nodes":["a"]}"#).await).await.code, Code::NotReady);
     assert_eq!(problem(post(&api, "/v1/rotations", r#"{"nodes":["a"]}"#).await).await.code, Code::NotReady);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_cannot_read_the_cluster_says_why() {
+    let api = testing::api();
+    let _feeds = Feeds::run(api.client.clone(), api.cache.clone(), api.clock);
+    while api.cache.health().of(Kind::Pods).errors == 0 {
+        api.clock.sleep(Duration::from_millis(100)).await;
+    }
+    let detail = problem(get(&api, "/v1/nodes").await).await.detail;
+    assert!(detail.contains(": the last try failed to read /api/v1/pods") && detail.contains("404"), "{detail}");
 }
 
 #[tokio::test]
