@@ -1,6 +1,6 @@
 //! The agent as a process: its log, its client, its signals.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -38,6 +38,10 @@ pub fn told(error: &anyhow::Error) -> String {
     told
 }
 
+/// What is logged where `RUST_LOG` says nothing. kube tells of each request that fails; whoever asked tells what failed, and
+/// why, and of the same thing once.
+const FILTER: &str = "info,kube_client::client::builder=off";
+
 async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
     log(run.log_format);
     let config = run.config()?;
@@ -63,9 +67,7 @@ async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
 /// each feed.
 async fn refuse_ignored_shards(client: &kube::Client, shards: u8) -> anyhow::Result<()> {
     match feed::confirm_shards(client.clone(), shards).await {
-        Err(error @ FeedError::NotSharded) => {
-            Err(error).with_context(|| format!("--pod-shards={shards}: failed to start"))
-        }
+        Err(error @ FeedError::NotSharded) => bail!("--pod-shards={shards}: failed to {error}"),
         Err(error) => {
             tracing::warn!("failed to {error}");
             Ok(())
@@ -84,7 +86,7 @@ async fn kube_config(run: &Run) -> anyhow::Result<kube::Config> {
 }
 
 fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.init(),
