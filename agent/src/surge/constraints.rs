@@ -222,12 +222,9 @@ struct Repellents {
 /// Other Pods that keep this one out of their domains. Those that this one keeps out of its own by the same label are
 /// left out: the translation of its own terms does that.
 fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
-    let may_mean =
-        |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != terms::Selected::No;
     let mut shapes = BTreeMap::<_, Vec<_>>::new();
     for AntiAffine { namespace, shape, terms, .. } in state.anti_affine() {
-        let may_mean = |term| terms::selects(term, namespace, &pod.namespace, &pod.labels) != terms::Selected::No;
-        if terms.iter().any(may_mean) {
+        if terms.iter().any(|term| terms::may_mean(term, namespace, pod)) {
             shapes.entry(namespace).or_default().push(shape);
         }
     }
@@ -238,7 +235,7 @@ fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
                 continue;
             }
             let shape = Arc::clone(&other.shape);
-            for term in shape.anti_affinity.iter().filter(|term| may_mean(term, namespace)) {
+            for term in shape.anti_affinity.iter().filter(|term| terms::may_mean(term, namespace, pod)) {
                 let own = pod.shape.anti_affinity.iter().filter(|own| own.topology_key == term.topology_key);
                 let mutual = own.into_iter().any(|own| {
                     terms::selects(own, &pod.namespace, &other.namespace, &other.labels) == terms::Selected::Yes

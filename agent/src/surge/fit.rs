@@ -152,11 +152,9 @@ impl<'a> Cluster<'a> {
 
     /// Bound Pods with an anti-affinity term that means, or may mean, this Pod, and the term's topology key.
     fn anti_affine_towards(&self, pod: &Pod) -> Vec<(Pod, Box<str>)> {
-        let means = |term: &PodTerm, own: &str| terms::selects(term, own, &pod.namespace, &pod.labels) != Selected::No;
         let mut repelling = BTreeMap::<_, Vec<_>>::new();
         for AntiAffine { namespace: own, shape, terms, .. } in self.state.anti_affine() {
-            let may_mean = |term| terms::selects(term, own, &pod.namespace, &pod.labels) != Selected::No;
-            if terms.iter().any(may_mean) {
+            if terms.iter().any(|term| terms::may_mean(term, own, pod)) {
                 repelling.entry(own).or_default().push(shape);
             }
         }
@@ -167,7 +165,8 @@ impl<'a> Cluster<'a> {
         found.extend(self.placed.iter().cloned());
         let keys = |other: Pod| {
             let terms = other.shape.anti_affinity.clone();
-            let keys = terms.into_iter().filter(|term| means(term, &other.namespace)).map(|term| term.topology_key);
+            let keys = terms.into_iter().filter(|term| terms::may_mean(term, &other.namespace, pod));
+            let keys = keys.map(|term| term.topology_key);
             keys.map(|key| (other.clone(), key)).collect::<Vec<_>>()
         };
         found.into_iter().flat_map(keys).collect()

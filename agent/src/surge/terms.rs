@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use rotate_shared::names::ROOM_NAMESPACE;
 
+use crate::cache::Pod;
 use crate::cache::selector::{Labels, Selector};
 use crate::cache::shape::PodTerm;
 
@@ -40,6 +41,11 @@ pub(crate) fn selects<S: Deref<Target = str>>(
         None => Selected::No,
         Some(selector) => namespace_selected(selector, namespace),
     }
+}
+
+/// Whether a term of a Pod of namespace `own` means this Pod, as far as is known.
+pub(crate) fn may_mean<S: Deref<Target = str>>(term: &PodTerm<S>, own: &str, pod: &Pod) -> bool {
+    selects(term, own, &pod.namespace, &pod.labels) != Selected::No
 }
 
 fn namespace_selected<S: Deref<Target = str>>(selector: &Selector<S>, namespace: &str) -> Selected {
