@@ -7,6 +7,7 @@
 //!
 //! Objects are cut out, not read.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::time::Duration;
 
@@ -72,8 +73,8 @@ struct ShardInfo {
 
 #[derive(Deserialize)]
 struct EventWire<'a> {
-    #[serde(rename = "type")]
-    kind: Box<str>,
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
     #[serde(borrow)]
     object: &'a RawValue,
 }
