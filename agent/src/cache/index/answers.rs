@@ -44,7 +44,7 @@ impl State {
         self.find_pod(uid).map(|id| Builder::new(self).build(id))
     }
 
-    /// All Pods, in no order. The only answer that takes longer the larger the cluster is.
+    /// All Pods, in no order. Builds each, and remembers what their templates share: not for every question.
     pub fn pods(&self) -> impl Iterator<Item = Pod> {
         let mut builder = Builder::new(self);
         self.table.iter().map(move |id| builder.build(*id))
