@@ -39,6 +39,8 @@ impl Reach {
 pub(crate) fn is_pinned<S: Deref<Target = str>>(shape: &Shape<S>, node: &Node) -> bool {
     let selector = &shape.node_selector;
     match shape.node_affinity.as_deref() {
+        // Most Pods: nothing is said, and the node's labels need not be searched.
+        None | Some([]) if selector.is_empty() => false,
         None | Some([]) => reach_of_labels(selector, &[], node) == Reach::Here,
         Some(terms) => all_here(terms.iter().map(|term| reach_of_term(selector, term, node))),
     }
