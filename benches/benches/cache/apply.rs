@@ -24,6 +24,7 @@ enum Event<'a> {
 }
 
 /// An event, decoded.
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation that the feed does not make")]
 enum Decoded<'a> {
     Applied(PodView<'a>),
     Deleted(&'a str),
