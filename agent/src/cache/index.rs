@@ -286,7 +286,7 @@ impl State {
         self.table.insert_unique(hasher.hash_one(entry.uid), id, |id| hasher.hash_one(pods.get(*id).uid));
         self.uids.retain(entry.uid);
         self.relists.forget_pod(id);
-        self.templates.join(entry.template, id, &mut self.pods, Entry::link_of);
+        self.templates.join(entry.template, id, &mut self.pods);
         if entry.node() != NONE {
             self.nodes.join(entry.node(), id);
         }
@@ -317,8 +317,8 @@ impl State {
         *self.pods.get_mut(id) = entry;
         if !same_template {
             // The old template goes with its last Pod: what the new one shares with it has that one's use.
-            self.templates.leave(before.template, id, &mut self.uids, &mut self.pods, Entry::link_of);
-            self.templates.join(entry.template, id, &mut self.pods, Entry::link_of);
+            self.templates.leave(before.template, id, &mut self.uids, &mut self.pods);
+            self.templates.join(entry.template, id, &mut self.pods);
         }
     }
 
@@ -331,7 +331,7 @@ impl State {
             self.check(entry.node());
             self.nodes.tidy(entry.node());
         }
-        self.templates.leave(entry.template, id, &mut self.uids, &mut self.pods, Entry::link_of);
+        self.templates.leave(entry.template, id, &mut self.uids, &mut self.pods);
         let hash = self.hasher.hash_one(entry.uid);
         self.table.find_entry(hash, |found| *found == id).expect("a Pod is in the table").remove();
         if self.table.is_empty() {

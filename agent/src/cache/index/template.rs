@@ -17,7 +17,7 @@ use hashbrown::HashTable;
 
 use super::Id;
 use super::blobs::Blobs;
-use super::entry::{Link, List, NONE};
+use super::entry::{Entry, Link, List, NONE};
 use super::name::Tail;
 use super::slab::Slab;
 use super::told::Told;
@@ -127,21 +127,14 @@ impl Templates {
     }
 
     /// Puts a Pod on the list of its template.
-    pub(super) fn join<T>(&mut self, id: Id, pod: Id, pods: &mut T, link: impl Fn(&mut T, Id) -> &mut Link) {
-        self.slots.get_mut(id).pods.join(pod, pods, link);
+    pub(super) fn join(&mut self, id: Id, pod: Id, pods: &mut Slab<Entry>) {
+        self.slots.get_mut(id).pods.join(pod, pods, Entry::link_of);
     }
 
     /// Takes a Pod off the list of its template, which goes with its last Pod.
-    pub(super) fn leave<T>(
-        &mut self,
-        id: Id,
-        pod: Id,
-        uids: &mut Uids,
-        pods: &mut T,
-        link: impl Fn(&mut T, Id) -> &mut Link,
-    ) {
+    pub(super) fn leave(&mut self, id: Id, pod: Id, uids: &mut Uids, pods: &mut Slab<Entry>) {
         let list = &mut self.slots.get_mut(id).pods;
-        list.leave(pod, pods, link);
+        list.leave(pod, pods, Entry::link_of);
         if list.head == NONE {
             self.remove(id, uids);
         }
