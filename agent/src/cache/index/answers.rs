@@ -56,6 +56,12 @@ impl State {
         self.builder().pods_on(node)
     }
 
+    /// Whether the scheduler intends to put any Pod on any node: without, [`State::arriving_on`] is empty everywhere.
+    #[must_use]
+    pub(crate) fn nominates(&self) -> bool {
+        !self.nominated.is_empty()
+    }
+
     /// Pods that the scheduler intends to put on a node (`status.nominatedNodeName`) and has not bound, by namespace
     /// and name.
     #[must_use]

@@ -18,6 +18,10 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(2);
 /// that fit there as it is: nothing is left to wait for.
 pub(super) fn passed_over(known: &Known<'_>) -> Vec<PassedOver> {
     let Known { entry, state, memory, now } = *known;
+    // Mostly nobody is: the Pods of all owners are not built for nothing at each pass.
+    if !state.nominates() {
+        return Vec::new();
+    }
     let record = &entry.record;
     let owners = record.moves().iter().filter_map(|moved| moved.owner.as_ref());
     let owners: BTreeSet<&str> = owners.map(|owner| &*owner.uid).collect();
