@@ -1,125 +1,172 @@
 //! What stands behind a node: who brings new ones, and who takes this one away.
+//!
+//! ```text
+//! read (I/O) ──▶ Known ──▶ Driver: Karpenter | ClusterAutoscaler | ClusterApi | Unmanaged ──▶ Headroom, Order, Removal, notices
+//! ```
+//!
+//! A driver decides over values; `read` fetches them, and the rotation's executor carries out what a driver answers.
 
+pub mod cluster_api;
+pub mod cluster_autoscaler;
+pub mod headroom;
+pub mod karpenter;
+mod objects;
+mod read;
+mod unmanaged;
+
+use jiff::{SignedDuration, Timestamp};
 use rotate_shared::options::Then;
 use rotate_shared::plan::{Notice, Provider};
 use rotate_shared::{Code, Options, names};
 
-use crate::cache::Node;
+pub use headroom::{Headroom, NewNode};
+pub use objects::ProviderObjects;
+pub use read::Reader;
 
-/// The label that Karpenter puts on its nodes.
-const KARPENTER_POOL: &str = "karpenter.sh/nodepool";
-/// Labels of managed node groups, which cluster-autoscaler scales: EKS, GKE, AKS.
-const GROUP_LABELS: [&str; 3] =
-    ["eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"];
+use crate::cache::{Node, State};
+
+/// One kind of provider: what it knows of its nodes and what it would do. Decides only.
+pub trait Driver: Sync {
+    /// Whether the node is one of this provider's, by what the provider leaves on it.
+    fn detect(&self, node: &Node) -> bool;
+
+    /// What has to be ordered for a node that no autoscaler would bring; `None`: placeholders are order enough, or nothing
+    /// can be ordered.
+    fn order(&self, candidate: &Node, objects: &ProviderObjects) -> Option<Order>;
+
+    /// The nodes that may be had, of every pool or group of this provider.
+    fn headroom(&self, state: &State, objects: &ProviderObjects, now: Timestamp) -> Vec<Headroom>;
+
+    /// What becomes of an empty node that is not asked about.
+    fn default_then(&self, candidate: &Node, objects: &ProviderObjects) -> Then;
+
+    /// How this node is taken away where that is asked for.
+    fn remove(&self, node: &Node, objects: &ProviderObjects) -> Removal;
+
+    /// Who is taking the node away already, other than us; `None`: nobody.
+    fn taken(&self, node: &Node, objects: &ProviderObjects) -> Option<String>;
+
+    /// What a person should know about how this rotation begins and ends.
+    fn explain(
+        &self,
+        candidate: &Node,
+        state: &State,
+        objects: &ProviderObjects,
+        options: &Options,
+        now: Timestamp,
+    ) -> Explained;
+}
+
+/// What a driver says of a rotation beforehand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// What stands in the way.
+    pub blockers: Vec<Notice>,
+    /// What deserves a look.
+    pub warnings: Vec<Notice>,
+}
+
+/// A node to be ordered by name of its group: placeholders alone would not bring it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// One more replica of a Cluster API MachineDeployment.
+    MachineDeployment {
+        /// Its namespace in the management cluster.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its API version: `v1beta1` or `v1beta2`.
+        version: String,
+        /// How many replicas it is to have.
+        replicas: u32,
+    },
+}
+
+/// How a node is taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Nobody is asked. It stays, until whom it is left to takes it.
+    Left {
+        /// Who takes it away, and why it will, or that nobody does: a whole phrase.
+        to: String,
+        /// Within which time it is expected to be gone; `None`: it is not expected to go.
+        within: Option<SignedDuration>,
+    },
+    /// Only the Node object can be deleted: the machine runs on.
+    NodeObject,
+    /// A Karpenter NodeClaim is deleted, and the instance with it.
+    NodeClaim {
+        /// Its name.
+        name: String,
+        /// Its UID, a precondition.
+        uid: String,
+    },
+    /// A Cluster API Machine is deleted.
+    Machine {
+        /// Its namespace in the management cluster.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its API version: `v1beta1` or `v1beta2`.
+        version: String,
+        /// The MachineDeployment that has one replica too many and is scaled down, with the Machine marked to be the one
+        /// that goes; `None`: the Machine itself is deleted, and replaced.
+        shrink: Option<String>,
+    },
+    /// A hook outside the cluster is asked to end the instance.
+    Hook {
+        /// The node's provider id.
+        provider_id: String,
+    },
+}
+
+/// Annotations that keep autoscalers from replacing or draining a node by themselves. Both are set on every node: what
+/// stands behind one is known by labels only, and a wrong guess must not leave it without protection.
+pub const PROTECTION: [&str; 2] = [names::KARPENTER_DO_NOT_DISRUPT, names::SCALE_DOWN_DISABLED];
+
+/// All drivers; the first that detects a node has it.
+const DRIVERS: [(Provider, &dyn Driver); 4] = [
+    (Provider::Karpenter, &karpenter::Karpenter),
+    (Provider::ClusterApi, &cluster_api::ClusterApi),
+    (Provider::ClusterAutoscaler, &cluster_autoscaler::ClusterAutoscaler),
+    (Provider::Unmanaged, &unmanaged::Unmanaged),
+];
 
 /// Detects the provider by the node's labels and annotations.
 #[must_use]
 pub fn detect(node: &Node) -> Provider {
-    if node.label(KARPENTER_POOL).is_some() {
-        Provider::Karpenter
-    } else if node.annotations.contains_key(names::CLUSTER_API_MACHINE) {
-        Provider::ClusterApi
-    } else if GROUP_LABELS.iter().any(|label| node.label(label).is_some()) {
-        Provider::ClusterAutoscaler
-    } else {
-        Provider::Unmanaged
-    }
+    let found = DRIVERS.into_iter().find(|(_, driver)| driver.detect(node));
+    found.map_or(Provider::Unmanaged, |(provider, _)| provider)
 }
 
-/// What becomes of the empty node: as asked, or kept: only the unmanaged way is driven so far.
+/// The driver of a provider.
 #[must_use]
-pub fn then(options: &Options, _provider: Provider) -> Then {
-    options.then.unwrap_or(Then::Keep)
+pub fn driver(provider: Provider) -> &'static dyn Driver {
+    let found = DRIVERS.into_iter().find(|(of, _)| *of == provider);
+    found.map_or(&unmanaged::Unmanaged, |(_, driver)| driver)
 }
 
-/// Whether anything is known that would make a node for Pods that find none.
+/// The nodes that may be had, of all providers: a placeholder takes what comes, whoever brings it.
 #[must_use]
-pub fn makes_nodes(provider: Provider) -> bool {
-    provider != Provider::Unmanaged
+pub fn headroom(state: &State, objects: &ProviderObjects, now: Timestamp) -> Vec<Headroom> {
+    DRIVERS.into_iter().flat_map(|(_, driver)| driver.headroom(state, objects, now)).collect()
 }
 
-/// What a person should know about the end of the node.
+/// What becomes of the empty node: as asked, or as its provider is used to.
 #[must_use]
-pub fn notices(node: &Node, provider: Provider, options: &Options) -> Vec<Notice> {
-    let about = |code, message: &str, remedy: String| Notice {
-        code,
-        object: format!("Node {}", node.name),
-        message: message.to_owned(),
-        remedy,
-    };
-    match (then(options, provider), provider) {
-        (Then::Delete, Provider::Karpenter) | (Then::Uncordon, _) | (Then::Keep, Provider::Unmanaged) => Vec::new(),
-        (Then::Delete, _) => {
-            let message = "only the Node object is deleted: the machine behind it runs on, and is paid for";
-            vec![about(Code::MachineRunsOn, message, "remove the machine where it was made".to_owned())]
-        }
-        (Then::Keep, Provider::Karpenter) => {
-            let message = "Karpenter's NodeClaim is not driven yet: once empty, the node stays, cordoned";
-            let remedy =
-                format!("afterwards: kubectl delete node {}, upon which Karpenter ends the instance", node.name);
-            vec![about(Code::ProviderUnsupported, message, remedy)]
-        }
-        (Then::Keep, Provider::ClusterApi) => {
-            let message = "Cluster API's Machine is not driven yet: once empty, the node stays, cordoned";
-            let machine = node.annotations.get(names::CLUSTER_API_MACHINE).map_or("", |name| &**name);
-            let remedy = format!("afterwards, in the management cluster: kubectl delete machine {machine}");
-            vec![about(Code::ProviderUnsupported, message, remedy)]
-        }
-        (Then::Keep, Provider::ClusterAutoscaler) => {
-            let message = "cluster-autoscaler's group is not driven yet: once empty, the node stays, cordoned";
-            let remedy = "afterwards cluster-autoscaler removes it as unneeded, unless its group is at the minimum";
-            vec![about(Code::ProviderUnsupported, message, remedy.to_owned())]
-        }
-    }
+pub fn then(options: &Options, provider: Provider, candidate: &Node, objects: &ProviderObjects) -> Then {
+    options.then.unwrap_or_else(|| driver(provider).default_then(candidate, objects))
+}
+
+/// A warning where deletion takes only the Node object.
+fn machine_runs_on(candidate: &Node, options: &Options) -> Option<Notice> {
+    (options.then == Some(Then::Delete)).then(|| Notice {
+        code: Code::MachineRunsOn,
+        object: format!("Node {}", candidate.name),
+        message: "only the Node object is deleted: the machine behind it runs on, and is paid for".to_owned(),
+        remedy: "remove the machine where it was made".to_owned(),
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::surge::testing;
-
-    fn labelled(label: &str) -> Node {
-        testing::node("cand", &json!({ "metadata": { "labels": { label: "pool" } } }))
-    }
-
-    fn machine() -> Node {
-        testing::node("cand", &json!({ "metadata": { "annotations": { "cluster.x-k8s.io/machine": "web-7f" } } }))
-    }
-
-    #[test]
-    fn providers_are_known_by_what_they_leave_on_their_nodes() {
-        assert_eq!(detect(&labelled("karpenter.sh/nodepool")), Provider::Karpenter);
-        for label in GROUP_LABELS {
-            assert_eq!(detect(&labelled(label)), Provider::ClusterAutoscaler, "{label}");
-        }
-        assert_eq!(detect(&machine()), Provider::ClusterApi);
-        assert_eq!(detect(&testing::node("cand", &json!({}))), Provider::Unmanaged);
-    }
-
-    #[test]
-    fn the_node_is_kept_unless_something_else_is_asked_for() {
-        assert_eq!(then(&Options::default(), Provider::Karpenter), Then::Keep);
-        let options = Options { then: Some(Then::Delete), ..Options::default() };
-        assert_eq!(then(&options, Provider::Unmanaged), Then::Delete);
-    }
-
-    #[test]
-    fn deleting_a_plain_node_warns_that_its_machine_runs_on() {
-        let node = testing::node("cand", &json!({}));
-        let options = Options { then: Some(Then::Delete), ..Options::default() };
-        let codes: Vec<_> = notices(&node, Provider::Unmanaged, &options).iter().map(|notice| notice.code).collect();
-        assert_eq!(codes, [Code::MachineRunsOn]);
-        assert!(notices(&node, Provider::Unmanaged, &Options::default()).is_empty());
-    }
-
-    #[test]
-    fn a_provider_that_is_not_driven_is_said_with_the_command_that_removes_the_node() {
-        let [notice] = &notices(&machine(), Provider::ClusterApi, &Options::default())[..] else {
-            panic!("one notice")
-        };
-        assert_eq!(notice.code, Code::ProviderUnsupported);
-        assert!(notice.remedy.ends_with("kubectl delete machine web-7f"), "{}", notice.remedy);
-    }
-}
+mod tests;

@@ -16,6 +16,7 @@ use super::state::Api;
 use super::targets;
 use crate::cache::wanted::Hold;
 use crate::cache::{Node, Partition, feed};
+use crate::provider::ProviderObjects;
 use crate::rotation::scopes;
 
 /// Nodes whose volumes are read at once: a plan of a whole fleet must not flood the API server.
@@ -59,7 +60,14 @@ async fn one(api: &Api, node: &Node, options: &Options) -> Result<Plan, Refusal>
     let _namespaces = look_at(api, scopes::namespaces(&pods)).await?;
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
-    let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, options, api.clock.now());
+    let plan = crate::surge::plan::plan(
+        &*api.state()?,
+        &node.name,
+        &volumes,
+        &ProviderObjects::default(),
+        options,
+        api.clock.now(),
+    );
     let mut plan = plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
     if let Some(live) = api.views.live(&node.uid) {
         plan.blockers.push(Notice {

@@ -23,6 +23,7 @@ use crate::cache::volumes::ClaimKey;
 use crate::cache::{Kind, Node, Pod, State};
 use crate::drain::blockers::{self, Allowance};
 use crate::drain::order;
+use crate::provider::{self, ProviderObjects};
 use crate::surge::classify::{self, Context};
 use crate::surge::{constraints, moves};
 
@@ -242,7 +243,10 @@ fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
         let lasting = |notice: &Notice| notice.code != Code::PodDisruptionBudget;
         verdicts.blockers = planned.blockers.into_iter().filter(lasting).collect();
         verdicts.warnings = planned.warnings.into_iter().filter(lasting).collect();
-        verdicts.warnings.extend(crate::provider::notices(node, record.provider, &record.options));
+        let driver = provider::driver(record.provider);
+        let explained = driver.explain(node, state, &ProviderObjects::default(), &record.options, now);
+        verdicts.blockers.extend(explained.blockers);
+        verdicts.warnings.extend(explained.warnings);
         for judged in planned.pods.iter().filter(|judged| judged.leaves()) {
             let class = planned.classes.iter().find(|class| Some(&class.id) == judged.class.as_ref());
             let room = class.map(|class| (class.requests.to_amounts(), class.placement.clone()));

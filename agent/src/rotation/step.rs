@@ -25,7 +25,6 @@ use rotate_shared::{Code, Phase, SurgeMode, names};
 use super::effect::Effect;
 use super::observation::{Barrier, Need, NodeSeen, Observation, OwnerSeen, Slot};
 use super::record::{Ending, Record, Request};
-use crate::provider;
 
 /// What follows from an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -419,7 +418,7 @@ impl Turn<'_> {
     }
 
     fn then(&self) -> Then {
-        provider::then(&self.record.options, self.record.provider)
+        self.record.options.then.unwrap_or(Then::Keep)
     }
 
     fn reserves(&self) -> bool {

@@ -10,7 +10,7 @@ use super::moves::{self, JudgedPod, Moves};
 use super::room::{self, Preview};
 use crate::cache::{Resources, State, Volumes};
 use crate::drain::order::{self, Turn};
-use crate::provider;
+use crate::provider::{self, ProviderObjects};
 
 /// From the placeholder that finds no room to a Ready node: clouds take one to three minutes.
 const NODE_START_SECONDS: u64 = 120;
@@ -21,7 +21,14 @@ const GROUP_SECONDS: u64 = 30;
 
 /// Plans the rotation of a node. `None`: no such node.
 #[must_use]
-pub fn plan(state: &State, node: &str, volumes: &Volumes, options: &Options, now: Timestamp) -> Option<Plan> {
+pub fn plan(
+    state: &State,
+    node: &str,
+    volumes: &Volumes,
+    objects: &ProviderObjects,
+    options: &Options,
+    now: Timestamp,
+) -> Option<Plan> {
     let node = state.node(node)?;
     let provider = provider::detect(node);
     let mut moves = moves::moves(state, &Context { node, volumes, options, now });
@@ -30,10 +37,12 @@ pub fn plan(state: &State, node: &str, volumes: &Volumes, options: &Options, now
     let mut blockers = std::mem::take(&mut moves.blockers);
     let mut warnings = std::mem::take(&mut moves.warnings);
     blockers.extend(preview.blockers.iter().cloned());
-    if preview.unplaced > 0 && preview.blockers.is_empty() && !provider::makes_nodes(provider) {
+    if preview.unplaced > 0 && preview.blockers.is_empty() && provider == Provider::Unmanaged {
         warnings.push(needs_new_node(&node.name, &preview, options));
     }
-    warnings.extend(provider::notices(node, provider, options));
+    let explained = provider::driver(provider).explain(node, state, objects, options, now);
+    blockers.extend(explained.blockers);
+    warnings.extend(explained.warnings);
     if !state.covers_cluster() && !moves.classes.is_empty() {
         warnings.push(not_looked_at(&node.name));
     }
@@ -145,7 +154,7 @@ fn estimate(state: &State, moves: &Moves, preview: &Preview, provider: Provider,
         _ if !state.covers_cluster() => NODE_START_SECONDS,
         (false, 0) => HOLD_SECONDS,
         // Somebody has to add the node by hand: only the limit is known.
-        (false, _) if !provider::makes_nodes(provider) => options.surge_timeout_seconds,
+        (false, _) if provider == Provider::Unmanaged => options.surge_timeout_seconds,
         (false, _) => NODE_START_SECONDS,
     };
     let extra_node_seconds = u64::from(preview.new_nodes) * (surge_seconds + drain_seconds);

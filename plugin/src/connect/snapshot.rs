@@ -9,6 +9,7 @@ use kube::Client;
 use rotate_agent::cache::selector::Selector;
 use rotate_agent::cache::snapshot::{Snapshot, SnapshotError};
 use rotate_agent::cache::{State, Volumes, feed};
+use rotate_agent::provider::ProviderObjects;
 use rotate_agent::surge::plan;
 use rotate_shared::{Options, OptionsRequest, Plan};
 use serde::Deserialize;
@@ -135,5 +136,6 @@ fn names(state: &State, target: &Target) -> Result<Vec<String>, Failure> {
 }
 
 fn one(state: &State, node: &str, volumes: &Volumes, options: &Options, now: Timestamp) -> Result<Plan, Failure> {
-    plan::plan(state, node, volumes, options, now).ok_or_else(|| Failure::NoSuchNode(node.to_owned()))
+    plan::plan(state, node, volumes, &ProviderObjects::default(), options, now)
+        .ok_or_else(|| Failure::NoSuchNode(node.to_owned()))
 }

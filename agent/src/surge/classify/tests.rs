@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::selector::{Expression, NodeTerm, Operator};
 use crate::cache::volumes::Claim;
+use crate::provider::ProviderObjects;
 use crate::surge::plan;
 use crate::surge::testing::{self, merge, owner, pod};
 
@@ -52,7 +53,8 @@ fn bare() -> Value {
 /// which knows neither options nor volumes.
 fn reserved_for(pods: Vec<Pod>) -> (i64, i64) {
     let state = testing::state([cand(), testing::node("other", &json!({}))], pods);
-    let plan = plan::plan(&state, "cand", &Volumes::default(), &Options::default(), now()).unwrap();
+    let plan = plan::plan(&state, "cand", &Volumes::default(), &ProviderObjects::default(), &Options::default(), now())
+        .unwrap();
     let amount = |name: &str| plan.totals.reserved.get(name).copied();
     let reserved =
         (amount("cpu").and_then(|cpu| cpu.milli()).unwrap_or(0), amount("memory").map_or(0, |memory| memory.value()));
@@ -162,7 +164,8 @@ fn a_terminating_bare_pod_is_only_waited_for() {
 #[test]
 fn a_pod_without_requests_needs_a_slot_and_nothing_else() {
     let state = testing::state([cand()], [pod("shop", "web-1", &json!({}))]);
-    let plan = plan::plan(&state, "cand", &Volumes::default(), &Options::default(), now()).unwrap();
+    let plan = plan::plan(&state, "cand", &Volumes::default(), &ProviderObjects::default(), &Options::default(), now())
+        .unwrap();
     assert_eq!(plan.totals.pods, 1);
     assert!(plan.totals.reserved.is_empty());
     assert_eq!(state.movable("cand").pods, 1);

@@ -11,7 +11,8 @@ fn plan_of(nodes: Vec<Node>, pods: Vec<Pod>) -> Plan {
 
 fn plan_with(nodes: Vec<Node>, pods: Vec<Pod>, options: &Options) -> Plan {
     let state = testing::state(nodes, pods);
-    plan(&state, "cand", &Volumes::default(), options, testing::CREATED.parse().unwrap()).unwrap()
+    plan(&state, "cand", &Volumes::default(), &ProviderObjects::default(), options, testing::CREATED.parse().unwrap())
+        .unwrap()
 }
 
 fn node(name: &str) -> Node {
@@ -49,7 +50,10 @@ fn rooms(plan: &Plan) -> Vec<(&str, &[Room])> {
 fn an_unknown_node_has_no_plan() {
     let state = testing::state([node("cand")], []);
     let now = testing::CREATED.parse().unwrap();
-    assert_eq!(plan(&state, "nobody", &Volumes::default(), &Options::default(), now), None);
+    assert_eq!(
+        plan(&state, "nobody", &Volumes::default(), &ProviderObjects::default(), &Options::default(), now),
+        None
+    );
 }
 
 #[test]
@@ -257,7 +261,8 @@ fn where_only_the_candidate_is_read_a_plan_says_what_was_not_looked_at_and_block
     }
     state.cover(Partition::node("cand"));
     let now = testing::CREATED.parse().unwrap();
-    let plan = plan(&state, "cand", &Volumes::default(), &Options::default(), now).unwrap();
+    let plan =
+        plan(&state, "cand", &Volumes::default(), &ProviderObjects::default(), &Options::default(), now).unwrap();
     assert_eq!(codes(&plan.blockers), []);
     assert_eq!(codes(&plan.warnings), [Code::NotLookedAt]);
     let anywhere = |count| [Room { node: None, new_node: None, count }];

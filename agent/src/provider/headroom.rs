@@ -1,0 +1,37 @@
+//! Nodes that may be had: of which pool or group, how many, and what one offers.
+
+use rotate_shared::Amounts;
+
+use crate::cache::{Node, Resources};
+
+/// One pool or group that may grow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Headroom {
+    /// What it is called in a plan: `NodePool general`, `group web (eks)`.
+    pub source: String,
+    /// How many nodes it may grow by; `None`: nothing limits their number.
+    pub nodes_left: Option<u32>,
+    /// What may be added up to its limits, by resource, where it has any; a new node is charged whole
+    /// ([`NewNode::charged`]). Resources that are not listed have no limit.
+    pub resources_left: Amounts,
+    /// Why it cannot grow further, in words, for whoever is refused: `limits.cpu is 16, 12 are used`.
+    pub limit: String,
+    /// The kinds of node that it is known to bring; empty: none was seen, so that nothing can be promised.
+    pub shapes: Vec<NewNode>,
+}
+
+/// A node as it would join.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNode {
+    /// Its labels, taints and allocatable; Ready and without name.
+    pub node: Node,
+    /// What its DaemonSets and mirror Pods will take of it.
+    pub daemons: Resources,
+    /// How many Pods those are.
+    pub daemon_pods: i64,
+    /// What it counts against the limits: its whole capacity.
+    pub charged: Amounts,
+    /// Labels that a node of this kind may have with other values than here, as the zone of a group over several zones:
+    /// which one the next node gets is not known.
+    pub uncertain: Vec<Box<str>>,
+}
