@@ -19,6 +19,9 @@ mod feed;
 mod harness;
 #[path = "controlplane/installed.rs"]
 mod installed;
+#[expect(dead_code, reason = "the scenarios use all of it")]
+#[path = "controlplane/karpenter.rs"]
+mod karpenter;
 #[path = "controlplane/predicate.rs"]
 mod predicate;
 #[path = "controlplane/selftest.rs"]
@@ -48,6 +51,9 @@ fn main() -> ExitCode {
         }),
         trial(&shared, "lost_node_takes_its_pods_readiness", async |plane| {
             selftest::a_lost_node_takes_its_pods_readiness(plane).await
+        }),
+        trial(&shared, "karpenter_brings_a_node_for_a_pending_pod_and_takes_it_away", async |_| {
+            selftest::karpenter_brings_a_node_and_takes_it_away().await
         }),
         trial(&shared, "api_server_comes_back_with_everything", async |_| {
             selftest::the_api_server_comes_back_with_everything().await

@@ -35,6 +35,10 @@ pub(crate) enum User {
     Scheduler,
     /// kwok.
     Kwok,
+    /// Karpenter.
+    Karpenter,
+    /// The agent under test, where it runs with all rights.
+    Agent,
 }
 
 /// The tokens; everything else is in files.
@@ -46,7 +50,8 @@ pub(crate) struct Credentials {
 
 impl User {
     /// All of them.
-    pub(crate) const ALL: [Self; 5] = [Self::Admin, Self::Nobody, Self::ControllerManager, Self::Scheduler, Self::Kwok];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Admin, Self::Nobody, Self::ControllerManager, Self::Scheduler, Self::Kwok, Self::Karpenter, Self::Agent];
 
     /// The name that the audit log shows.
     pub(crate) fn name(self) -> &'static str {
@@ -56,6 +61,8 @@ impl User {
             Self::ControllerManager => "system:kube-controller-manager",
             Self::Scheduler => "system:kube-scheduler",
             Self::Kwok => "kwok",
+            Self::Karpenter => "karpenter",
+            Self::Agent => "agent",
         }
     }
 

@@ -13,8 +13,9 @@ use super::credentials::{self, User};
 pub(crate) const AUDIT_LOG: &str = "audit.log";
 
 /// The stages of kwok that the tests add to kwok's own: see each file.
-const STAGES: [&str; 5] = [
+const STAGES: [&str; 6] = [
     include_str!("stages/job-slow.yaml"),
+    include_str!("stages/node-booting.yaml"),
     include_str!("stages/node-slow.yaml"),
     include_str!("stages/pod-graceful.yaml"),
     include_str!("stages/pod-slow.yaml"),
@@ -167,7 +168,7 @@ fn serving_flags(dir: &Path, port: u16, user: User) -> Vec<String> {
 
 /// One line a request; bodies only of what somebody other than a component writes.
 fn audit_policy() -> serde_json::Value {
-    let components = [User::ControllerManager, User::Scheduler, User::Kwok].map(User::name);
+    let components = [User::ControllerManager, User::Scheduler, User::Kwok, User::Karpenter].map(User::name);
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",

@@ -196,7 +196,8 @@ impl ControlPlane {
         Ok(Client::try_from(config)?)
     }
 
-    fn dir(&self) -> &Path {
+    /// Where everything of this control plane is.
+    pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 

@@ -46,19 +46,36 @@ pub(crate) fn tail(log: &Path) -> String {
 impl Component {
     /// Starts a binary with an empty environment but for a `HOME` in the directory.
     pub(crate) fn spawn(name: &'static str, binary: &Path, flags: &[String], dir: &Path) -> Result<Self> {
+        Self::spawn_with(name, binary, flags, &[], dir)
+    }
+
+    /// The same with more variables.
+    pub(crate) fn spawn_with(
+        name: &'static str,
+        binary: &Path,
+        flags: &[String],
+        variables: &[(&str, String)],
+        dir: &Path,
+    ) -> Result<Self> {
         let log = log_path(dir, name);
         let out = OpenOptions::new().create(true).append(true).open(&log)?;
         let mut command = Command::new(binary);
-        command.args(flags).env_clear().env("HOME", dir).current_dir(dir);
+        command.args(flags).env_clear().env("HOME", dir).envs(variables.iter().cloned()).current_dir(dir);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).process_group(0);
         let child = command.spawn().with_context(|| format!("failed to start {name}"))?;
         Ok(Self { name, command, child, log })
     }
 
-    /// Kills it and starts it again with the same flags, under another process id.
-    pub(crate) fn restart(&mut self) -> Result<()> {
+    /// Kills it.
+    pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
+        Ok(())
+    }
+
+    /// Kills it, if it runs, and starts it again with the same flags, under another process id.
+    pub(crate) fn restart(&mut self) -> Result<()> {
+        self.kill()?;
         self.child = self.command.spawn().with_context(|| format!("failed to start {} again", self.name))?;
         Ok(())
     }

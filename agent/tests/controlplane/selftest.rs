@@ -16,6 +16,7 @@ use crate::harness::credentials::User;
 use crate::harness::nodes::{self, FakeNode, READY_AFTER};
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, COMPLETES_AFTER, READY, STOPS_AFTER, Workload};
+use crate::karpenter::{self, Karpenter, NodePool};
 
 /// Ample for what takes a second on an idle machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -216,4 +217,44 @@ async fn gone(client: &Client, namespace: &str, name: &str) -> Result<()> {
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     eventually(&format!("the end of {name}"), SOON, async || Ok(pods.get_opt(name).await?.is_none().then_some(())))
         .await
+}
+
+pub(crate) async fn karpenter_brings_a_node_and_takes_it_away() -> Result<()> {
+    let plane = ControlPlane::start().await?;
+    let client = plane.client().await?;
+    let mut karpenter = Karpenter::start(&plane).await?;
+    NodePool::new("general", "c-4")
+        .zones(&["b"])
+        .boot(Duration::from_secs(5))
+        .limit("nodes", "1")
+        .create(&client)
+        .await?;
+    workloads::namespace(&client, "boot").await?;
+    let began = Instant::now();
+    Workload::new("boot", "web", 2).request("cpu", "1").deployment(&client).await?;
+    let pods = workloads::running(&client, "boot", "web", 2, SOON).await?;
+    // A creationTimestamp has no part finer than a second.
+    ensure!(began.elapsed() >= Duration::from_secs(4), "Pods ran on a node that still booted: {:?}", began.elapsed());
+
+    let claims = karpenter::claims_of(&client, "general").await?;
+    let [claim] = claims.as_slice() else { anyhow::bail!("one NodeClaim, not {claims:#?}") };
+    let name = karpenter::node_of(claim);
+    ensure!(pods.iter().all(|pod| workloads::node_of(pod) == name), "{name}");
+    let node = Api::<Node>::all(client.clone()).get(name).await?;
+    ensure!(node.labels()["topology.kubernetes.io/zone"] == "b" && node.labels()[karpenter::POOL] == "general");
+    let status = node.status.context("a status")?;
+    let allocatable = status.allocatable.unwrap_or_default();
+    ensure!(allocatable["cpu"].0 == "3900m" && status.capacity == Some(allocatable), "{:?}", status.capacity);
+
+    // The pool is at its limit, so that the Pods, drained, come back only on what follows this node.
+    karpenter.kill()?;
+    karpenter.restart().await?;
+    karpenter::node_claims(&client).delete(&claim.name_any(), &DeleteParams::default()).await?;
+    eventually("the node to go", SOON, async || {
+        Ok(Api::<Node>::all(client.clone()).get_opt(name).await?.is_none().then_some(()))
+    })
+    .await?;
+    let again = workloads::running(&client, "boot", "web", 2, SOON).await?;
+    ensure!(again.iter().all(|pod| workloads::node_of(pod) != name));
+    Ok(())
 }
