@@ -17,6 +17,7 @@ use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
 use crate::lease::{self, Election, Times};
+use crate::provider::Reader;
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
 use crate::rotation::{Engine, EngineConfig};
@@ -151,6 +152,7 @@ impl Agent {
         };
         let engine =
             Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term.clone(), clock);
+        let reader = Reader::new(client.clone(), clock);
         let resign = CancellationToken::new();
         let options = Options { shards: config.pod_shards, ..Options::default() };
         let mut feeds = Feeds::run_with(client.clone(), options, cache.clone(), clock);
@@ -180,7 +182,7 @@ impl Agent {
             engine.run().await;
             "the engine"
         });
-        let api = http::Api { cache, views, store, term, client, clock, closing: CancellationToken::new() };
+        let api = http::Api { cache, views, store, term, client, reader, clock, closing: CancellationToken::new() };
         let closing = api.closing.clone().drop_guard();
         Self { api, holder, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }

@@ -10,6 +10,7 @@ pub mod cluster_api;
 pub mod cluster_autoscaler;
 pub mod headroom;
 pub mod karpenter;
+mod listing;
 mod objects;
 mod read;
 mod unmanaged;
@@ -20,8 +21,9 @@ use rotate_shared::plan::{Notice, Provider};
 use rotate_shared::{Code, Options, names};
 
 pub use headroom::{Headroom, NewNode};
+pub use listing::Listing;
 pub use objects::ProviderObjects;
-pub use read::Reader;
+pub use read::{ReadError, Reader};
 
 use crate::cache::{Node, State};
 

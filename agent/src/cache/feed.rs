@@ -38,6 +38,7 @@ pub use self::lookup::{claims, list_node_pods, volumes};
 pub use self::source::Source;
 
 pub(crate) use self::reflect::SILENCE;
+pub(crate) use self::source::escaped;
 
 use self::api::Api;
 use self::encoding::Object;

@@ -40,8 +40,10 @@ pub(super) async fn create(
 
 /// Plans each node, in order.
 pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<Plan>, Refusal> {
+    let objects = api.reader.read().await;
+    let objects = &objects.map_err(|error| Refusal::upstream("read what stands behind the nodes", &error))?;
     // A `Vec` of futures: a closure in the stream would not be general enough over its lifetimes to be `Send`.
-    let plans: Vec<_> = nodes.iter().map(|node| one(api, node, options)).collect();
+    let plans: Vec<_> = nodes.iter().map(|node| one(api, node, objects, options)).collect();
     stream::iter(plans).buffered(AT_ONCE).try_collect().await
 }
 
@@ -53,21 +55,14 @@ async fn look_at(api: &Api, scopes: BTreeSet<Partition>) -> Result<Hold, Refusal
     })
 }
 
-async fn one(api: &Api, node: &Node, options: &Options) -> Result<Plan, Refusal> {
+async fn one(api: &Api, node: &Node, objects: &ProviderObjects, options: &Options) -> Result<Plan, Refusal> {
     // Each for as long as the plan is made.
     let _node = look_at(api, [Partition::node(&node.name)].into()).await?;
     let pods = api.state()?.pods_on(&node.name);
     let _namespaces = look_at(api, scopes::namespaces(&pods)).await?;
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
-    let plan = crate::surge::plan::plan(
-        &*api.state()?,
-        &node.name,
-        &volumes,
-        &ProviderObjects::default(),
-        options,
-        api.clock.now(),
-    );
+    let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, objects, options, api.clock.now());
     let mut plan = plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
     if let Some(live) = api.views.live(&node.uid) {
         plan.blockers.push(Notice {

@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 use super::state::Api;
 use crate::cache::{Cache, Node, Resources, State};
 use crate::clock::Clock;
+use crate::provider::Reader;
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
 
@@ -39,6 +40,7 @@ pub(super) fn with_client(client: Client) -> Api {
         views: Views::default(),
         store: Store::new(client.clone(), names::NAMESPACE, clock),
         term: watch::channel(None).1,
+        reader: Reader::new(client.clone(), clock),
         client,
         clock,
         closing: CancellationToken::new(),

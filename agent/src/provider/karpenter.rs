@@ -1,15 +1,33 @@
 //! Karpenter: NodePools bring nodes, a NodeClaim stands behind each.
+//!
+//! ```text
+//! NodePool ── limits, requirements, taints ──▶ Headroom
+//! NodeClaim ── nodeName ──▶ Node: removed by deleting the claim, taken once it is deleted by others
+//! ```
+
+mod objects;
+mod requirements;
 
 use jiff::Timestamp;
 use rotate_shared::options::Then;
 use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Options};
 
-use super::{Driver, Explained, Headroom, Order, ProviderObjects, Removal};
+pub use objects::{Condition, NodeClaim, NodePool};
+pub use requirements::{Operator, Requirement};
+
+use super::{Driver, Explained, Headroom, Listing, Order, ProviderObjects, Removal};
 use crate::cache::{Node, State};
 
-/// The label that Karpenter puts on its nodes.
+/// Where NodePools are listed.
+pub(super) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+/// Where NodeClaims are listed.
+pub(super) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
+
+/// The label that Karpenter puts on its nodes: the name of their pool.
 const POOL: &str = "karpenter.sh/nodepool";
+/// The taint that Karpenter puts on a node that it is about to take away.
+const DISRUPTED: &str = "karpenter.sh/disrupted";
 
 /// Karpenter's driver.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +35,25 @@ pub struct Karpenter;
 
 /// Karpenter's objects.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Objects {}
+pub struct Objects {
+    /// The NodePools.
+    pub pools: Listing<NodePool>,
+    /// The NodeClaims.
+    pub claims: Listing<NodeClaim>,
+}
+
+impl Objects {
+    /// The claim behind a node. As for Karpenter, several are none: which one is true is not known.
+    #[must_use]
+    pub fn claim_of(&self, node: &Node) -> Option<&NodeClaim> {
+        let is_its = |claim: &&NodeClaim| match (&node.provider_id, &*claim.provider_id) {
+            (Some(id), of) if !of.is_empty() => **id == *of,
+            _ => *claim.node == *node.name,
+        };
+        let mut found = self.claims.items().iter().filter(is_its);
+        found.next().filter(|_| found.next().is_none())
+    }
+}
 
 impl Driver for Karpenter {
     fn detect(&self, node: &Node) -> bool {
@@ -32,33 +68,53 @@ impl Driver for Karpenter {
         Vec::new()
     }
 
-    fn default_then(&self, _candidate: &Node, _objects: &ProviderObjects) -> Then {
-        Then::Keep
+    fn default_then(&self, candidate: &Node, objects: &ProviderObjects) -> Then {
+        if objects.karpenter.claim_of(candidate).is_some() { Then::Delete } else { Then::Keep }
     }
 
-    fn remove(&self, _node: &Node, _objects: &ProviderObjects) -> Removal {
-        Removal::NodeObject
+    fn remove(&self, node: &Node, objects: &ProviderObjects) -> Removal {
+        match objects.karpenter.claim_of(node) {
+            Some(claim) => Removal::NodeClaim { name: claim.name.to_string(), uid: claim.uid.to_string() },
+            None => Removal::NodeObject,
+        }
     }
 
-    fn taken(&self, _node: &Node, _objects: &ProviderObjects) -> Option<String> {
-        None
+    fn taken(&self, node: &Node, objects: &ProviderObjects) -> Option<String> {
+        let claim = objects.karpenter.claim_of(node);
+        if let Some((claim, since)) = claim.and_then(|claim| Some((claim, claim.deleted?))) {
+            return Some(format!(
+                "NodeClaim {} was deleted at {since}: Karpenter drains and ends the node",
+                claim.name
+            ));
+        }
+        if node.deleting {
+            return Some(format!("Node {} was deleted: Karpenter drains and ends it", node.name));
+        }
+        if let Some(claim) = claim.filter(|claim| claim.disruption.is_true()) {
+            return Some(format!(
+                "Karpenter has chosen NodeClaim {} to be disrupted: {}",
+                claim.name, claim.disruption.reason
+            ));
+        }
+        let tainted = node.taints.iter().any(|taint| &*taint.key == DISRUPTED);
+        tainted.then(|| format!("Karpenter has begun to disrupt it: Node {} has the taint {DISRUPTED}", node.name))
     }
 
     fn explain(
         &self,
         candidate: &Node,
         _state: &State,
-        _objects: &ProviderObjects,
+        objects: &ProviderObjects,
         options: &Options,
         _now: Timestamp,
     ) -> Explained {
-        if options.then.is_some_and(|then| then != Then::Keep) {
+        if options.then.is_some_and(|then| then != Then::Keep) || objects.karpenter.claim_of(candidate).is_some() {
             return Explained::default();
         }
         let warning = Notice {
             code: Code::ProviderUnsupported,
             object: format!("Node {}", candidate.name),
-            message: "Karpenter's NodeClaim is not driven yet: once empty, the node stays, cordoned".to_owned(),
+            message: "no NodeClaim is known that stands behind it: once empty, the node stays, cordoned".to_owned(),
             remedy: format!(
                 "afterwards: kubectl delete node {}, upon which Karpenter ends the instance",
                 candidate.name

@@ -1,36 +1,139 @@
 //! Reads the providers' objects: each by a named path, never by discovery.
 
-use kube::Client;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::ProviderObjects;
+use http::Request;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::listing::{Listing, Page};
+use super::{ProviderObjects, karpenter};
+use crate::cache::feed::escaped;
+use crate::clock::Clock;
+
+/// Objects in a page: as kubectl.
+const PAGE: u32 = 500;
+/// For how long a kind that is not served is not asked for again: long enough that a cluster without it sees no stream
+/// of requests that fail, short enough that whoever installs it need not restart us.
+const ABSENT_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// How often a list whose pages have expired is begun anew.
+const ATTEMPTS: usize = 3;
 
 /// Reads what providers keep. One for plans and for rotations, so that what is not installed is asked for once.
 #[derive(Clone)]
 pub struct Reader {
     client: Client,
+    clock: Clock,
+    /// The paths of kinds that are not served, and until when that is believed.
+    absent: Arc<Mutex<BTreeMap<String, Timestamp>>>,
+}
+
+/// Why the providers' objects cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The API server did not answer as expected.
+    #[error("{path}: {source}")]
+    Api {
+        /// What was asked for.
+        path: String,
+        /// Why it failed.
+        #[source]
+        source: kube::Error,
+    },
+    /// The answer is no list.
+    #[error("{path}: {source}")]
+    Decode {
+        /// What was asked for.
+        path: String,
+        /// Why it cannot be read.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The request cannot be built.
+    #[error("{path}: {source}")]
+    Request {
+        /// What was asked for.
+        path: String,
+        /// Why not.
+        #[source]
+        source: http::Error,
+    },
 }
 
 // kube's client has no `Debug`.
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").finish_non_exhaustive()
+        f.debug_struct("Reader").field("absent", &self.absent).finish_non_exhaustive()
     }
 }
 
 impl Reader {
     /// A reader of the cluster that the client belongs to.
     #[must_use]
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    pub fn new(client: Client, clock: Clock) -> Self {
+        Self { client, clock, absent: Arc::default() }
     }
 
-    /// Reads all of them.
+    /// Reads all of them. What is not installed, or may not be read, says so in its place.
     ///
     /// # Errors
     ///
-    /// The API server's, but for kinds that are not installed.
-    pub async fn read(&self) -> Result<ProviderObjects, kube::Error> {
-        let _ = &self.client;
-        Ok(ProviderObjects::default())
+    /// The API server's, of other kinds.
+    pub async fn read(&self) -> Result<ProviderObjects, ReadError> {
+        let (pools, claims) = futures::try_join!(self.list(karpenter::POOLS), self.list(karpenter::CLAIMS))?;
+        Ok(ProviderObjects { karpenter: karpenter::Objects { pools, claims }, ..ProviderObjects::default() })
+    }
+
+    /// Lists one kind, in pages.
+    async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Listing<T>, ReadError> {
+        let now = self.clock.now();
+        if self.absent.lock().get(path).is_some_and(|until| *until > now) {
+            return Ok(Listing::Absent);
+        }
+        for attempt in 1.. {
+            match self.pages(path).await {
+                Err(ReadError::Api { source: kube::Error::Api(status), path }) => match status.code {
+                    404 => {
+                        let until = now.saturating_add(ABSENT_FOR).unwrap_or(Timestamp::MAX);
+                        self.absent.lock().insert(path, until);
+                        return Ok(Listing::Absent);
+                    }
+                    403 => return Ok(Listing::Forbidden(status.message.clone())),
+                    // The list's snapshot was compacted between two pages.
+                    410 if attempt < ATTEMPTS => {}
+                    _ => return Err(ReadError::Api { path, source: kube::Error::Api(status) }),
+                },
+                done => return done,
+            }
+        }
+        Ok(Listing::Absent)
+    }
+
+    async fn pages<T: DeserializeOwned>(&self, path: &str) -> Result<Listing<T>, ReadError> {
+        let mut listing = Listing::default();
+        let mut next = None;
+        loop {
+            let from = next.map_or_else(String::new, |next: String| format!("&continue={}", escaped(&next)));
+            let text = self.get(path, &format!("?limit={PAGE}{from}")).await?;
+            let page: Page<'_> =
+                serde_json::from_str(&text).map_err(|source| ReadError::Decode { path: path.to_owned(), source })?;
+            next = listing.take(&page);
+            if next.is_none() {
+                return Ok(listing);
+            }
+        }
+    }
+
+    async fn get(&self, path: &str, query: &str) -> Result<String, ReadError> {
+        let request = Request::get(format!("{path}{query}")).body(Vec::new());
+        let request = request.map_err(|source| ReadError::Request { path: path.to_owned(), source })?;
+        let answer = self.client.request_text(request).await;
+        answer.map_err(|source| ReadError::Api { path: path.to_owned(), source })
     }
 }
+
+#[cfg(test)]
+mod tests;

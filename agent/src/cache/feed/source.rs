@@ -88,7 +88,7 @@ pub(super) fn shard_selector(range: ShardRange) -> String {
 }
 
 /// A value for a query.
-pub(super) fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     let mut escaped = String::with_capacity(value.len());
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

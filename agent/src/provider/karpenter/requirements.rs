@@ -1,0 +1,83 @@
+//! What a NodePool demands of its nodes' labels.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// `key operator values`, as a NodePool writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Requirement {
+    /// The label.
+    pub key: Box<str>,
+    /// How it compares.
+    pub operator: Operator,
+    /// What it compares with.
+    #[serde(default)]
+    pub values: Vec<Box<str>>,
+    /// Among how many values Karpenter must be able to choose.
+    pub min_values: Option<u32>,
+}
+
+/// How a requirement compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Operator {
+    /// The label has one of the values.
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// The label may have any value.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
+    /// A whole number above the value.
+    Gt,
+    /// A whole number below the value.
+    Lt,
+    /// A whole number of at least the value.
+    Gte,
+    /// A whole number of at most the value.
+    Lte,
+}
+
+impl Requirement {
+    /// Whether a node whose label has this value, or that has no such label, is one that the pool may bring.
+    #[must_use]
+    pub fn admits(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|listed| &**listed == value);
+        let compare = |holds: fn(&i64, &i64) -> bool| {
+            let number = value.and_then(|value| value.parse().ok());
+            let bound = self.values.first().and_then(|bound| bound.parse().ok());
+            matches!((number, bound), (Some(number), Some(bound)) if holds(&number, &bound))
+        };
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Gt => compare(i64::gt),
+            Operator::Lt => compare(i64::lt),
+            Operator::Gte => compare(i64::ge),
+            Operator::Lte => compare(i64::le),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator, values, .. } = self;
+        let listed = values.join(",");
+        match operator {
+            Operator::In if values.len() == 1 => write!(f, "{key}={listed}"),
+            Operator::In => write!(f, "{key} in ({listed})"),
+            Operator::NotIn if values.len() == 1 => write!(f, "{key}!={listed}"),
+            Operator::NotIn => write!(f, "{key} notin ({listed})"),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::Gt => write!(f, "{key}>{listed}"),
+            Operator::Lt => write!(f, "{key}<{listed}"),
+            Operator::Gte => write!(f, "{key}>={listed}"),
+            Operator::Lte => write!(f, "{key}<={listed}"),
+        }
+    }
+}
