@@ -86,6 +86,10 @@ pub enum Code {
     NodeLeaving,
     /// An API call failed and is tried again.
     ApiError,
+    /// The empty node is to be rebooted.
+    WaitingForReboot,
+    /// What stands behind the node is not taken away.
+    RemovalFailed,
     // -- warnings --
     /// A Job's Pod: its eviction may count against the Job's backoff limit.
     JobPod,
@@ -99,6 +103,8 @@ pub enum Code {
     SettleTimedOut,
     /// The machine behind the node runs on.
     MachineRunsOn,
+    /// A node that came for the surge and was not used stays.
+    NotGivenBack,
     /// New nodes are needed and nothing is known that would make them.
     NeedsNewNode,
     /// Nodes and Pods that were not looked at, because the agent reads only what it works on.

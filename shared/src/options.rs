@@ -9,6 +9,8 @@ pub enum SurgeMode {
     /// One placeholder for each Pod to move.
     #[default]
     PerPod,
+    /// One placeholder of the sum of all: the fewest writes, and all Pods leave at once.
+    Single,
     /// No room is reserved: an ordinary drain.
     None,
 }
@@ -17,11 +19,12 @@ pub enum SurgeMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
-    /// The Node object is deleted; on nodes without a provider we drive, the machine runs on.
+    /// It is taken away by its provider; where nothing is known that could, only the Node object is deleted and the
+    /// machine runs on.
     Delete,
     /// The node stays, cordoned.
     Keep,
-    /// The node stays and is uncordoned.
+    /// The node stays, is waited for until it was rebooted, and is uncordoned.
     Uncordon,
 }
 
@@ -104,4 +107,6 @@ options! {
     max_concurrent: u32 = 1,
     /// How many failed nodes end the batch. Default 1.
     max_failures: u32 = 1,
+    /// Seconds that `--then=uncordon` waits for the empty node to be rebooted; 0 does not wait. Default 900.
+    reboot_timeout_seconds: u64 = 900,
 }

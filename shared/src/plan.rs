@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
-use crate::options::OptionsRequest;
+use crate::options::{OptionsRequest, Then};
 use crate::quantity::Amounts;
 
 /// What takes the node away and brings new ones.
@@ -47,6 +47,9 @@ pub struct Plan {
     pub node: String,
     /// What stands behind the candidate.
     pub provider: Provider,
+    /// What becomes of the empty node: as asked, or as its provider is used to. Absent in plans of older agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
     /// Pods and sums that room is reserved for.
     pub totals: Totals,
     /// Every Pod on the candidate, by namespace and name.

@@ -114,7 +114,7 @@ fn options_of_a_record() {
         "surge": "per-pod", "surgeTimeoutSeconds": 900, "settleTimeoutSeconds": 300, "force": false,
         "deleteEmptydirData": false, "ignoreDaemonsets": true, "gracePeriodSeconds": -1, "disableEviction": false,
         "evictPinned": false, "ignoreDoNotDisrupt": false, "allowControlPlane": false, "maxConcurrent": 1,
-        "maxFailures": 1
+        "maxFailures": 1, "rebootTimeoutSeconds": 900
     });
     answer(&Options::default(), &written);
     // A record of an older agent, which had fewer options.
@@ -128,6 +128,7 @@ fn plan() -> (Plan, Value) {
         kind: "Plan".to_owned(),
         node: "a".to_owned(),
         provider: Provider::ClusterAutoscaler,
+        then: Some(Then::Keep),
         totals: Totals { pods: 1, reserved: requests.clone() },
         pods: vec![PlannedPod {
             namespace: "shop".to_owned(),
@@ -161,6 +162,7 @@ fn plan() -> (Plan, Value) {
     let requests = json!({ "cpu": "100m", "memory": "128Mi" });
     let written = json!({
         "apiVersion": "kubectl-rotate.dev/v1", "kind": "Plan", "node": "a", "provider": "cluster-autoscaler",
+        "then": "keep",
         "totals": { "pods": 1, "reserved": requests },
         "pods": [{
             "namespace": "shop", "name": "cart-1", "uid": "u1", "disposition": "evict", "reserved": true,

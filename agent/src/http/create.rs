@@ -63,7 +63,8 @@ pub(super) async fn create(
         node_uid: node.uid.to_string(),
         batch: batch.clone(),
         provider: plan.provider,
-        options: options.clone(),
+        // Settled once: what becomes of the node must not change on the way with what its provider says that day.
+        options: Options { then: plan.then, ..options.clone() },
         requested_by: requested_by.clone(),
         idempotency_key: key.clone(),
         created_at: now,

@@ -52,6 +52,7 @@ pub fn plan(
         kind: "Plan".to_owned(),
         node: node.name.to_string(),
         provider,
+        then: Some(provider::then(options, provider, node, objects)),
         totals: totals(&moves),
         classes: classes(&moves, &preview),
         placeholders: reserved(&moves).map(placeholder).collect(),

@@ -1,6 +1,6 @@
 //! One rotation: planned, begun, followed, paused, cancelled.
 
-use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Rotation, RotationList};
+use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Rotation, RotationList, Then};
 use serde_json::json;
 
 use crate::world::{World, problem, success};
@@ -73,6 +73,15 @@ async fn a_node_can_be_rotated_again_once_it_was() {
     let second = world.rotate(&body).await[0].id.clone();
     assert_ne!(first, second);
     world.until_phase(&second, Phase::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_the_node_is_settled_when_the_rotation_is_begun() {
+    let world = World::start().await;
+    let begun = world.rotate(&json!({ "nodes": ["a"] })).await;
+    assert_eq!(begun[0].options.then, Some(Then::Keep), "as an unmanaged node's provider is used to");
+    let begun = world.rotate(&json!({ "nodes": ["b"], "options": { "then": "delete" } })).await;
+    assert_eq!(begun[0].options.then, Some(Then::Delete));
 }
 
 #[tokio::test(start_paused = true)]

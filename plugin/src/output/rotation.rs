@@ -57,6 +57,7 @@ pub(crate) fn detail(rotation: &Rotation, now: Timestamp) -> String {
     field("Age", &age::since(rotation.created_at, now));
     let surge = match rotation.options.surge {
         SurgeMode::PerPod => "room reserved for each Pod",
+        SurgeMode::Single => "room reserved for all Pods together",
         SurgeMode::None => "no room reserved",
     };
     let then = match rotation.options.then {

@@ -226,6 +226,7 @@ fn a_plan_has_the_documented_json() {
             "kind": "Plan",
             "node": "cand",
             "provider": "unmanaged",
+            "then": "keep",
             "totals": { "pods": 1, "reserved": { "cpu": "500m" } },
             "pods": [
                 {

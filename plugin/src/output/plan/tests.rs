@@ -29,6 +29,7 @@ fn plan() -> Plan {
         kind: "Plan".to_owned(),
         node: "worker-1".to_owned(),
         provider: Provider::Unmanaged,
+        then: None,
         totals: Totals { pods: 1, reserved: quantities(&[("cpu", "500m"), ("memory", "1Gi")]) },
         pods: vec![
             pod("cart-1", Disposition::Evict, true, PodReason::Replicated),
