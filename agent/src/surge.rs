@@ -10,6 +10,7 @@ pub mod moves;
 mod pin;
 pub mod placeholder;
 pub mod plan;
+pub(crate) mod promise;
 pub mod requests;
 mod room;
 mod terms;

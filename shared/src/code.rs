@@ -39,8 +39,8 @@ pub enum Code {
     SchedulerUnsupported,
     /// A constraint for which room cannot be promised.
     ConstraintUnsupported,
-    /// A Pod larger than what a node like this offers.
-    NodeTooSmall,
+    /// Neither a node nor a pool or group that may grow has room for it.
+    NoRoom,
     /// A `DaemonSet` Pod, with `--ignore-daemonsets=false`.
     DaemonSetPod,
     /// The node runs the control plane.

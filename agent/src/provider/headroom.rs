@@ -1,6 +1,8 @@
 //! Nodes that may be had: of which pool or group, how many, and what one offers.
 
-use rotate_shared::Amounts;
+use std::sync::Arc;
+
+use rotate_shared::{Amounts, names};
 
 use crate::cache::{Node, Resources};
 
@@ -34,4 +36,15 @@ pub struct NewNode {
     /// Labels that a node of this kind may have with other values than here, as the zone of a group over several zones:
     /// which one the next node gets is not known.
     pub uncertain: Vec<Box<str>>,
+}
+
+impl NewNode {
+    /// The node under this name, once its DaemonSets run.
+    pub(crate) fn joined_as(&self, name: &str) -> Node {
+        let mut node = Node { name: name.into(), ..self.node.clone() };
+        node.allocatable.subtract(&self.daemons);
+        node.max_pods -= self.daemon_pods;
+        Arc::make_mut(&mut node.labels).insert(names::HOSTNAME, name);
+        node
+    }
 }

@@ -25,7 +25,8 @@ use crate::drain::blockers::{self, Allowance};
 use crate::drain::order;
 use crate::provider::{self, ProviderObjects};
 use crate::surge::classify::{self, Context};
-use crate::surge::{constraints, moves};
+use crate::surge::constraints;
+use crate::surge::promise::promise;
 
 /// How long a disruption budget is closed before one of its Pods is asked for all the same.
 const POLL_AFTER: SignedDuration = SignedDuration::from_secs(60);
@@ -238,7 +239,7 @@ fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
     let mut verdicts = Verdicts::default();
     let mut shutting_down = Vec::new();
     if record.surge.is_none() {
-        let planned = moves::moves(state, &context);
+        let planned = promise(state, &context, &ProviderObjects::default()).moves;
         // What a budget allows now is waited for; it is no verdict.
         let lasting = |notice: &Notice| notice.code != Code::PodDisruptionBudget;
         verdicts.blockers = planned.blockers.into_iter().filter(lasting).collect();

@@ -4,6 +4,7 @@
 //! on what is not known (labels of namespaces) it is the careful one: the Pod does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::terms::{self, Selected};
 use crate::cache::index::AntiAffine;
@@ -22,10 +23,10 @@ pub struct Misfit(pub String);
 ///
 /// The first rule that forbids it.
 pub fn fits(pod: &Pod, node: &Node, state: &State, gone: &BTreeSet<&str>) -> Result<(), Misfit> {
-    Cluster { state, gone, placed: &[] }.ask(pod).fits(node)
+    Cluster { state, gone, placed: &[], joined: &[] }.ask(pod).fits(node)
 }
 
-/// A cluster as it would be: some Pods gone, others placed.
+/// A cluster as it would be: some Pods gone, others placed, some nodes more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster<'a> {
     /// As it is.
@@ -34,6 +35,8 @@ pub(crate) struct Cluster<'a> {
     pub(crate) gone: &'a BTreeSet<&'a str>,
     /// Pods taken as bound to the node they name.
     pub(crate) placed: &'a [Pod],
+    /// Nodes taken as there, with nothing on them but what is placed.
+    pub(crate) joined: &'a [Arc<Node>],
 }
 
 /// One Pod looking for a node: what other Pods mean for it is counted once, for all nodes.
@@ -117,7 +120,7 @@ impl<'a> Cluster<'a> {
             let tolerated = !spread.honors_taints || (tolerated(pod, node).is_ok() && takes_pods(node).is_ok());
             labelled && selected && tolerated
         };
-        let nodes = self.state.nodes().filter(|node| counts_for(node));
+        let nodes = self.state.nodes().chain(self.joined).filter(|node| counts_for(node));
         let domain_of: BTreeMap<&str, &str> = nodes.filter_map(|node| Some((&*node.name, node.label(key)?))).collect();
         let mut counts: BTreeMap<Box<str>, i64> = domain_of.values().map(|domain| (Box::from(*domain), 0)).collect();
         for other in self.bound_in(&pod.namespace, |labels| matches(spread, labels)) {
@@ -173,8 +176,12 @@ impl<'a> Cluster<'a> {
     }
 
     fn domain_of(&self, pod: &Pod, key: &str) -> Option<Domain> {
-        let value = self.state.node(pod.node.as_deref()?)?.label(key)?;
+        let value = self.node(pod.node.as_deref()?)?.label(key)?;
         Some((key.into(), value.into()))
+    }
+
+    fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.state.node(name).or_else(|| self.joined.iter().find(|node| *node.name == *name))
     }
 
     fn on(&self, node: &str) -> Vec<Pod> {
@@ -198,25 +205,51 @@ impl<'a> Cluster<'a> {
 impl Question<'_> {
     /// Whether the Pod would be placed on the node.
     pub(crate) fn fits(&self, node: &Node) -> Result<(), Misfit> {
-        if !self.cluster.state.covers_node(&node.name) {
+        self.judge(node).map_err(|(_, misfit)| misfit)
+    }
+
+    /// The same, and how many rules the node passes before the one that forbids it: the more, the nearer a miss.
+    pub(crate) fn judge(&self, node: &Node) -> Result<(), (usize, Misfit)> {
+        let rules: [&dyn Fn() -> Result<(), Misfit>; 9] = [
+            &|| takes_pods(node),
+            &|| selected(self.pod, node),
+            &|| tolerated(self.pod, node),
+            &|| self.is_known(node),
+            &|| self.resources_suffice(node),
+            &|| self.ports_are_free(node),
+            &|| self.not_repelled(node),
+            &|| self.has_company(node),
+            &|| {
+                let mut spread = self.pod.shape.spread.iter().zip(&self.spread);
+                spread.try_for_each(|(spread, counts)| self.spreads(node, spread, counts))
+            },
+        ];
+        rules.iter().enumerate().try_for_each(|(passed, rule)| rule().map_err(|misfit| (passed, misfit)))
+    }
+
+    /// Whether the answer for a node depends on its value of this label.
+    pub(crate) fn looks_at(&self, key: &str) -> bool {
+        let shape = &self.pod.shape;
+        let terms = shape.node_affinity.iter().flatten().flat_map(|term| &term.expressions);
+        let nodes = shape.node_selector.iter().chain(terms).map(|expression| &expression.key);
+        let pods = shape.affinity.iter().chain(&shape.anti_affinity).map(|term| &term.topology_key);
+        let spread = shape.spread.iter().map(|spread| &spread.topology_key);
+        let repelled = self.repelled.keys().map(|(key, _)| key);
+        nodes.chain(pods).chain(spread).chain(repelled).any(|looked_at| **looked_at == *key)
+    }
+
+    fn is_known(&self, node: &Node) -> Result<(), Misfit> {
+        let state = self.cluster.state;
+        if self.cluster.joined.iter().any(|joined| joined.name == node.name) {
+            return Ok(());
+        }
+        if !state.covers_node(&node.name) {
             return misfit("the Pods of the node are not read".to_owned());
         }
-        if self.cluster.state.has_unreadable(&node.name) {
+        if state.has_unreadable(&node.name) {
             return misfit("a Pod of the node cannot be read: what it needs is not known".to_owned());
         }
-        takes_pods(node)?;
-        tolerated(self.pod, node)?;
-        selected(self.pod, node)?;
-        self.resources_suffice(node)?;
-        self.ports_are_free(node)?;
-        self.not_repelled(node)?;
-        self.has_company(node)?;
-        self.pod
-            .shape
-            .spread
-            .iter()
-            .zip(&self.spread)
-            .try_for_each(|(spread, counts)| self.spreads(node, spread, counts))
+        Ok(())
     }
 
     fn resources_suffice(&self, node: &Node) -> Result<(), Misfit> {
@@ -235,10 +268,7 @@ impl Question<'_> {
         }
         let mut free = node.allocatable.clone();
         free.subtract(&used.requests);
-        self.pod.shape.requests.fits_in(&free).map_err(|short| {
-            let [need, free] = [short.need, short.free].map(|amount| in_words(&short.resource, amount));
-            Misfit(format!("Insufficient {}: needs {need}, {free} free", short.resource))
-        })
+        suffices(&self.pod.shape.requests, &free)
     }
 
     fn ports_are_free(&self, node: &Node) -> Result<(), Misfit> {
@@ -305,8 +335,16 @@ fn misfit<T>(message: String) -> Result<T, Misfit> {
     Err(Misfit(message))
 }
 
+/// Whether what is free suffices.
+pub(super) fn suffices(requests: &Resources, free: &Resources) -> Result<(), Misfit> {
+    requests.fits_in(free).map_err(|short| {
+        let [need, free] = [short.need, short.free].map(|amount| in_words(&short.resource, amount));
+        Misfit(format!("Insufficient {}: needs {need}, {free} free", short.resource))
+    })
+}
+
 /// An amount of the scheduler's units as a person writes it.
-pub(super) fn in_words(resource: &str, amount: i64) -> String {
+fn in_words(resource: &str, amount: i64) -> String {
     let mut amounts = Resources::default();
     match resource {
         "cpu" => amounts.milli_cpu = amount,
@@ -332,7 +370,7 @@ fn takes_pods(node: &Node) -> Result<(), Misfit> {
 }
 
 /// Node selector and required node affinity.
-fn selected(pod: &Pod, node: &Node) -> Result<(), Misfit> {
+pub(super) fn selected(pod: &Pod, node: &Node) -> Result<(), Misfit> {
     let unmet = pod.shape.node_selector.iter().find(|expression| !expression.matches(node.label(&expression.key)));
     if let Some(expression) = unmet {
         return misfit(format!("node selector: the node does not have {expression}"));
@@ -346,7 +384,7 @@ fn selected(pod: &Pod, node: &Node) -> Result<(), Misfit> {
 }
 
 /// Taints that keep new Pods away.
-fn tolerated(pod: &Pod, node: &Node) -> Result<(), Misfit> {
+pub(super) fn tolerated(pod: &Pod, node: &Node) -> Result<(), Misfit> {
     let keeps_away = |effect| matches!(effect, TaintEffect::NoSchedule | TaintEffect::NoExecute);
     let tolerated = |taint| pod.shape.tolerations.iter().any(|toleration| toleration.tolerates(taint));
     match node.taints.iter().find(|taint| keeps_away(taint.effect) && !tolerated(taint)) {

@@ -69,13 +69,12 @@ pub fn class_id(place: usize) -> String {
     if place < 26 { letter.to_string() } else { format!("{}{letter}", class_id(place / 26 - 1)) }
 }
 
-/// Judges a node and everything on it.
-#[must_use]
-pub fn moves(state: &State, context: &Context<'_>) -> Moves {
+/// Judges a node and everything on it. For some Pods no room is reserved, by UID, and why.
+pub(super) fn moves(state: &State, context: &Context<'_>, unreserved: &BTreeMap<String, Notice>) -> Moves {
     let mut moves = Moves { blockers: node_blockers(context), ..Moves::default() };
     moves.blockers.extend(state.unreadable_on(&context.node.name).map(unreadable));
     let mut rooms = Vec::new();
-    let mut unreserved = 0;
+    let mut evicted_as_it_is = 0;
     for (pod, verdict) in classify::classify_node(state, context) {
         let Verdict { disposition, reserved, reason, blockers, warnings } = verdict;
         moves.blockers.extend(blockers);
@@ -83,7 +82,9 @@ pub fn moves(state: &State, context: &Context<'_>) -> Moves {
         let mut judged = JudgedPod { pod, disposition, reason, class: None };
         let mut room = None;
         if reserved && context.options.surge == SurgeMode::None {
-            unreserved += 1;
+            evicted_as_it_is += 1;
+        } else if let Some(why) = unreserved.get(&*judged.pod.uid).filter(|_| reserved) {
+            moves.warnings.push(not_reserved(Notice { object: object(&judged.pod), ..why.clone() }));
         } else if reserved {
             match constraints::translate(&judged.pod, context.node, state, context.volumes) {
                 Ok(placement) => room = Some((judged.pod.shape.requests.clone(), placement)),
@@ -100,7 +101,7 @@ pub fn moves(state: &State, context: &Context<'_>) -> Moves {
         if room.is_some() && cannot_preempt(&judged.pod) {
             moves.warnings.push(Notice {
                 code: Code::CannotPreempt,
-                object: format!("Pod {}", judged.pod.path()),
+                object: object(&judged.pod),
                 message: "cannot preempt a placeholder: its room is released as soon as its replacement waits for it"
                     .to_owned(),
                 remedy: String::new(),
@@ -109,11 +110,11 @@ pub fn moves(state: &State, context: &Context<'_>) -> Moves {
         moves.pods.push(judged);
         rooms.push(room);
     }
-    if unreserved > 0 {
+    if evicted_as_it_is > 0 {
         moves.warnings.push(Notice {
             code: Code::NotReserved,
             object: format!("Node {}", context.node.name),
-            message: format!("--surge=none: {unreserved} Pods are evicted without room held for them"),
+            message: format!("--surge=none: {evicted_as_it_is} Pods are evicted without room held for them"),
             remedy: "--surge=per-pod".to_owned(),
         });
     }
@@ -168,6 +169,10 @@ fn node_blockers(context: &Context<'_>) -> Vec<Notice> {
 fn is_ours(node: &Node, key: &str) -> bool {
     let mark = node.annotations.get(names::PROTECTED_BY);
     mark.and_then(|mark| mark.split_once(':')).is_some_and(|(_, keys)| keys.split(',').any(|ours| ours == key))
+}
+
+fn object(pod: &Pod) -> String {
+    format!("Pod {}", pod.path())
 }
 
 fn not_reserved(refused: Notice) -> Notice {

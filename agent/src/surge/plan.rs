@@ -7,7 +7,8 @@ use rotate_shared::{API_VERSION, Code, Options, Plan};
 use super::classify::Context;
 use super::constraints;
 use super::moves::{self, JudgedPod, Moves};
-use super::room::{self, Preview};
+use super::promise::{Promise, promise};
+use super::room::Preview;
 use crate::cache::{Resources, State, Volumes};
 use crate::drain::order::{self, Turn};
 use crate::provider::{self, ProviderObjects};
@@ -31,13 +32,11 @@ pub fn plan(
 ) -> Option<Plan> {
     let node = state.node(node)?;
     let provider = provider::detect(node);
-    let mut moves = moves::moves(state, &Context { node, volumes, options, now });
-    let preview = room::preview(state, node, &moves);
+    let Promise { mut moves, preview } = promise(state, &Context { node, volumes, options, now }, objects);
 
     let mut blockers = std::mem::take(&mut moves.blockers);
     let mut warnings = std::mem::take(&mut moves.warnings);
-    blockers.extend(preview.blockers.iter().cloned());
-    if preview.unplaced > 0 && preview.blockers.is_empty() && provider == Provider::Unmanaged {
+    if preview.on_new_nodes > 0 && provider == Provider::Unmanaged {
         warnings.push(needs_new_node(&node.name, &preview, options));
     }
     let explained = provider::driver(provider).explain(node, state, objects, options, now);
@@ -121,7 +120,7 @@ fn needs_new_node(node: &str, preview: &Preview, options: &Options) -> Notice {
         object: format!("Node {node}"),
         message: format!(
             "{} Pods find no room on any node: waits until --surge-timeout ({timeout:#}) for {} to join, then rolls back",
-            preview.unplaced,
+            preview.on_new_nodes,
             if preview.new_nodes == 1 { "a node".to_owned() } else { format!("{} nodes", preview.new_nodes) },
         ),
         remedy: "add a node; or --surge=none evicts without room held".to_owned(),
@@ -149,7 +148,7 @@ fn estimate(state: &State, moves: &Moves, preview: &Preview, provider: Provider,
         .map(|judged| Turn::of(&judged.pod, judged.class.as_deref().unwrap_or_default()))
         .collect();
     let drain_seconds = GROUP_SECONDS * u64::try_from(order::groups(&turns).len()).unwrap_or(u64::MAX);
-    let surge_seconds = match (moves.classes.is_empty(), preview.unplaced) {
+    let surge_seconds = match (moves.classes.is_empty(), preview.on_new_nodes) {
         (true, _) => 0,
         // Where it was not looked for room, the longer way is taken.
         _ if !state.covers_cluster() => NODE_START_SECONDS,

@@ -334,7 +334,7 @@ fn pods_placed_in_thought_count_for_everything() {
     let gone = BTreeSet::new();
     let node = state.node("n").unwrap();
     let ask = |pod: &Pod| {
-        let cluster = Cluster { state: &state, gone: &gone, placed: &placed };
+        let cluster = Cluster { state: &state, gone: &gone, placed: &placed, joined: &[] };
         cluster.ask(pod).fits(node).map_err(|misfit| misfit.to_string())
     };
     assert_misfit(ask(&wants(&cpu("2"))), "Insufficient cpu: needs 2, 1 free");

@@ -164,20 +164,23 @@ fn a_pod_larger_than_a_node_like_this_offers_blocks_with_numbers() {
     ];
     let small = testing::node("cand", &json!({ "status": { "allocatable": { "cpu": "3770m", "memory": "14570Mi" } } }));
     let plan = plan_of(vec![small], pods);
-    assert_eq!(codes(&plan.blockers), [Code::NodeTooSmall]);
-    let message = &plan.blockers[0].message;
-    assert!(message.contains("needs 13600Mi memory, one like this offers 13488Mi"), "{message}");
+    assert_eq!(codes(&plan.blockers), [Code::NoRoom]);
+    assert_eq!(
+        plan.blockers[0].message,
+        "no room for 1 of 1 Pods of its class (cpu 1200m, memory 13600Mi): there is no other node; \
+         like cand: Insufficient memory: needs 13600Mi, 13488Mi free"
+    );
 }
 
 #[test]
 fn daemon_sets_that_alone_exceed_a_node_like_this_block_naming_the_resource() {
     let pods = vec![web("web", "cand", "1"), daemon("logs", "cand", &json!({ "memory": "17Gi" }))];
     let plan = plan_of(vec![node("cand")], pods);
-    assert_eq!(codes(&plan.blockers), [Code::NodeTooSmall]);
+    assert_eq!(codes(&plan.blockers), [Code::NoRoom]);
+    let message = &plan.blockers[0].message;
     assert!(
-        plan.blockers[0].message.contains("DaemonSets alone need 17Gi memory of 16Gi"),
-        "{}",
-        plan.blockers[0].message
+        message.contains("its DaemonSets alone do not fit: Insufficient memory: needs 17Gi, 16Gi free"),
+        "{message}"
     );
 }
 

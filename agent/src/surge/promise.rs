@@ -1,0 +1,112 @@
+//! What a rotation moves, with room found for all of it: one home for the plan and for the engine.
+//!
+//! ```text
+//! moves ──▶ room::preview ──▶ enough for every class: that is it
+//!   ▲                    └──▶ not enough ──▶ Pods on their way out: not reserved, warned ─┐
+//!   │                                  ├──▶ --force: the class is not reserved, warned ───┤
+//!   └───────────────────────────────────────────────────────────────────────────────────┘
+//!                                      └──▶ otherwise: a blocker for the class
+//! ```
+
+use std::collections::BTreeMap;
+
+use rotate_shared::plan::{Disposition, Notice};
+use rotate_shared::{Amounts, Code, Options};
+
+use super::classify::{self, Context};
+use super::constraints;
+use super::moves::{self, Moves};
+use super::room::{self, Missing, Preview};
+use crate::cache::{Node, Pod, Resources, State};
+use crate::provider::{self, Headroom, NewNode, ProviderObjects};
+
+/// What moves, and where its room would come from.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    /// Everything on the node, judged. What has no room is a blocker or is not reserved.
+    pub(crate) moves: Moves,
+    /// Where the room would come from.
+    pub(super) preview: Preview,
+}
+
+/// Judges a node, everything on it, and whether there is room for what moves.
+pub(crate) fn promise(state: &State, context: &Context<'_>, objects: &ProviderObjects) -> Promise {
+    let headroom = provider::headroom(state, objects, context.now);
+    let headroom = if headroom.is_empty() { vec![like(context.node, state)] } else { headroom };
+    promise_within(state, context, &headroom)
+}
+
+/// The same where these nodes may be had.
+pub(super) fn promise_within(state: &State, context: &Context<'_>, headroom: &[Headroom]) -> Promise {
+    let mut unreserved = BTreeMap::new();
+    // Ends: each turn takes Pods of a class off those that room is reserved for.
+    loop {
+        let mut moves = moves::moves(state, context, &unreserved);
+        let preview = room::preview(state, context.node, &moves, headroom);
+        let before = unreserved.len();
+        for missing in &preview.missing {
+            let notice = no_room(missing, &moves, headroom, context.options);
+            for judged in moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class)) {
+                if context.options.force || judged.disposition == Disposition::Wait {
+                    unreserved.insert(judged.pod.uid.to_string(), notice.clone());
+                }
+            }
+        }
+        if unreserved.len() == before {
+            for missing in &preview.missing {
+                moves.blockers.push(no_room(missing, &moves, headroom, context.options));
+                let members = moves.pods.iter_mut().filter(|judged| judged.class.as_ref() == Some(&missing.class));
+                members.for_each(|judged| judged.disposition = Disposition::Block);
+            }
+            return Promise { moves, preview };
+        }
+    }
+}
+
+/// Nodes like the candidate: what may join where nobody knows of a pool or group.
+fn like(candidate: &Node, state: &State) -> Headroom {
+    let (mut daemons, mut daemon_pods) = (Resources::default(), 0);
+    let comes_along = |pod: &&Pod| {
+        pod.holds_room() && (pod.shape.mirror || pod.owner.as_ref().is_some_and(crate::cache::Owner::is_daemon_set))
+    };
+    for pod in state.pods_on(&candidate.name).iter().filter(comes_along) {
+        daemons.add(&pod.shape.requests);
+        daemon_pods += 1;
+    }
+    let cordon = classify::cordon_taint();
+    let node = Node {
+        deleting: false,
+        unschedulable: false,
+        ready: true,
+        taints: candidate.taints.iter().filter(|taint| taint.key != cordon.key).cloned().collect(),
+        ..candidate.clone()
+    };
+    Headroom {
+        source: format!("like {}", candidate.name),
+        nodes_left: None,
+        resources_left: Amounts::new(),
+        limit: String::new(),
+        shapes: vec![NewNode { node, daemons, daemon_pods, charged: Amounts::new(), uncertain: Vec::new() }],
+    }
+}
+
+fn no_room(missing: &Missing, moves: &Moves, headroom: &[Headroom], options: &Options) -> Notice {
+    let all = moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class)).count();
+    let class = moves.classes.iter().find(|class| class.id == missing.class);
+    let needs = class.map_or_else(String::new, |class| {
+        let amounts = class.requests.to_amounts().into_iter().map(|(name, amount)| format!("{name} {amount}"));
+        let words: Vec<_> = amounts.chain(constraints::describe(&class.placement)).collect();
+        if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
+    });
+    let help = match (options.force, headroom.is_empty()) {
+        (true, _) => "",
+        (_, true) => "add a node or make room on one; or --force evicts them without room reserved",
+        (_, false) => "raise the limit or make room on a node; or --force evicts them without room reserved",
+    };
+    Notice {
+        code: Code::NoRoom,
+        object: format!("Pod {}", missing.pod),
+        message: format!("no room for {} of {all} Pods of its class{needs}: {}", missing.pods, missing.why),
+        remedy: help.to_owned(),
+    }
+}
