@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod, PodSpec};
-use kube::api::{Api, ListParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, NodeSelectorTerm, Pod, PodSpec};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
+use rotate_agent::clock::Clock;
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -24,9 +26,66 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long after its boot a node may take to receive the Pods it was made for.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
+/// The label that the nodes of a group with a name carry.
+pub(crate) const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
+
+/// What an autoscaler tells of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The value of [`GROUP_LABEL`] on its nodes.
+    pub(crate) name: String,
+    pub(crate) min: usize,
+    pub(crate) max: usize,
+}
+
+impl Group {
+    pub(crate) fn new(name: &str, min: usize, max: usize) -> Self {
+        Self { name: name.to_owned(), min, max }
+    }
+
+    /// How many nodes it has.
+    pub(crate) async fn size(&self, client: &Client) -> Result<usize> {
+        let members = ListParams::default().labels(&format!("{GROUP_LABEL}={}", self.name));
+        Ok(Api::<Node>::all(client.clone()).list(&members).await?.items.len())
+    }
+
+    /// Tells of it where cluster-autoscaler does, in the form of 1.30 and later.
+    pub(crate) async fn tell(&self, client: &Client, clock: Clock) -> Result<()> {
+        let (size, now) = (self.size(client).await?, clock.now());
+        let status = format!(
+            "time: {time}\nautoscalerStatus: Running\nclusterWide:\n  health:\n    status: Healthy\nnodeGroups:\n\
+             - name: eks-{name}-5ec1d2a0-0000-4000-8000-000000000000\n  health:\n    status: Healthy\n    nodeCounts:\n\
+             \x20     registered:\n        total: {size}\n        ready: {size}\n    cloudProviderTarget: {size}\n\
+             \x20   minSize: {min}\n    maxSize: {max}\n    lastProbeTime: \"{now}\"\n  scaleUp:\n    status: NoActivity\n",
+            time = now.strftime("%Y-%m-%d %H:%M:%S.%9f +0000 UTC"),
+            name = self.name,
+            min = self.min,
+            max = self.max,
+        );
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "namespace": "kube-system", "name": STATUS }, "data": { "status": status },
+        });
+        let maps = Api::<ConfigMap>::namespaced(client.clone(), "kube-system");
+        if maps.get_opt(STATUS).await?.is_some() {
+            maps.patch(STATUS, &PatchParams::default(), &Patch::Merge(&map)).await?;
+        } else {
+            maps.create(&Default::default(), &serde_json::from_value(map)?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where it tells.
+const STATUS: &str = "cluster-autoscaler-status";
+/// How often it tells; the real one 10 s.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
 /// A group of equal nodes that grows.
 pub(crate) struct Autoscaler {
     client: Client,
+    group: Option<(Group, Clock)>,
+    told: Option<Instant>,
     template: FakeNode,
     prefix: String,
     boot: Duration,
@@ -52,7 +111,15 @@ type Room = HashMap<String, i128>;
 impl Autoscaler {
     /// A group whose nodes are `PREFIX-1`, `PREFIX-2` … like the template and get Ready after `boot`.
     pub(crate) fn new(client: Client, prefix: &str, template: FakeNode, boot: Duration) -> Self {
-        Self { client, template, prefix: prefix.to_owned(), boot, limit: usize::MAX, made: Vec::new() }
+        let (prefix, limit) = (prefix.to_owned(), usize::MAX);
+        Self { client, group: None, told: None, template, prefix, boot, limit, made: Vec::new() }
+    }
+
+    /// Has it tell of its group, whose label its nodes carry.
+    pub(crate) fn group(mut self, group: Group, clock: Clock) -> Self {
+        self.template = self.template.label(GROUP_LABEL, &group.name);
+        self.group = Some((group, clock));
+        self
     }
 
     /// The most nodes it makes: without it there is no limit.
@@ -69,6 +136,7 @@ impl Autoscaler {
             loop {
                 tick.tick().await;
                 self.look().await?;
+                self.tell().await?;
             }
         }))
     }
@@ -77,6 +145,10 @@ impl Autoscaler {
         let unbound = ListParams::default().fields("spec.nodeName=,status.phase=Pending");
         let pending = Api::<Pod>::all(self.client.clone()).list(&unbound).await?;
         let (template, boot) = (self.template.clone(), self.boot);
+        let mut room = match &self.group {
+            Some((group, _)) => group.max.saturating_sub(group.size(&self.client).await?),
+            None => usize::MAX,
+        };
         for pod in pending.items.iter().filter(|pod| is_served(pod, &template)) {
             let uid = pod.uid().unwrap_or_default();
             let mut booting = self.made.iter_mut().filter(|made| made.since.elapsed() < boot + SETTLES_WITHIN);
@@ -85,11 +157,22 @@ impl Autoscaler {
                 continue;
             }
             let mut next = Booting { since: Instant::now(), left: self.capacity(), pods: Vec::new() };
-            if self.made.len() < self.limit && next.take(&uid, &wanted) {
+            if self.made.len() < self.limit && room > 0 && next.take(&uid, &wanted) {
+                room -= 1;
                 let name = format!("{}-{}", self.prefix, self.made.len() + 1);
                 template.clone().renamed(&name).ready_after(boot).create(&self.client).await?;
                 self.made.push(next);
             }
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self) -> Result<()> {
+        if let Some((group, clock)) = &self.group
+            && self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY)
+        {
+            group.tell(&self.client, *clock).await?;
+            self.told = Some(Instant::now());
         }
         Ok(())
     }

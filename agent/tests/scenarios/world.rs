@@ -1,5 +1,6 @@
 //! What a scenario has at hand: a cluster, an agent, a recorder, and ways to ask and to wait.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,6 +16,7 @@ use serde_json::json;
 use tower::ServiceExt;
 
 use crate::backend::Backend;
+use crate::harness::autoscaler::{GROUP_LABEL, Group};
 use crate::harness::nodes::FakeNode;
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
@@ -33,6 +35,8 @@ pub(crate) struct World {
     pub(crate) recorder: Recorder,
     pub(crate) backend: Backend,
     pod_cache: PodCache,
+    /// The group that all nodes are of, where an autoscaler is seen.
+    group: RefCell<Option<Group>>,
 }
 
 impl World {
@@ -43,10 +47,19 @@ impl World {
         workloads::namespace(&client, SHOP).await?;
         workloads::default_service_account(&client, names::ROOM_NAMESPACE).await?;
         let recorder = Recorder::start(client.clone()).await?;
-        Ok(Self { client, recorder, backend, pod_cache })
+        Ok(Self { client, recorder, backend, pod_cache, group: RefCell::new(None) })
     }
 
     // -- the cluster --
+
+    /// Has all nodes that are made from now on belong to a group that an autoscaler tells of: more may come, and a plan
+    /// may count on them. The scenario makes them itself, at the moment that it is about.
+    pub(crate) async fn autoscaled(&self) -> Result<()> {
+        let group = Group::new("web", 0, 20);
+        group.tell(&self.client, self.backend.clock()).await?;
+        self.group.replace(Some(group));
+        Ok(())
+    }
 
     /// So many nodes `n1`, `n2`, … with this much CPU, Ready.
     pub(crate) async fn nodes(&self, count: usize, cpu: &str) -> Result<()> {
@@ -58,7 +71,10 @@ impl World {
 
     /// A node, Ready.
     pub(crate) async fn node(&self, node: FakeNode) -> Result<Node> {
-        node.create_ready(&self.client).await
+        let Some(group) = self.group.borrow().clone() else { return node.create_ready(&self.client).await };
+        let node = node.label(GROUP_LABEL, &group.name).create_ready(&self.client).await?;
+        group.tell(&self.client, self.backend.clock()).await?;
+        Ok(node)
     }
 
     /// The node as it is.

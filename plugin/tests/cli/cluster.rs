@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use rotate_agent::clock::Clock;
 use rotate_agent::{Agent, Config, Listen, bootstrap};
-use rotate_sim::{NodeSpec, Settings, Sim, objects};
+use rotate_sim::{NodeSpec, Provisioner, Settings, Sim, objects};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -32,13 +32,31 @@ const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST
 impl Cluster {
     /// Three nodes with four CPUs each, and three Pods of the Deployment `shop/web` on `w1`.
     ///
-    /// With `spare` the other nodes have room for them, without they are full.
+    /// With `spare` the other nodes have room for them. Without they are full: an autoscaler says that it would bring more
+    /// nodes, and brings none.
     pub(crate) fn with_room(spare: bool) -> Self {
         let cluster = Self::bare();
         let sim = &cluster.sim;
         sim.create(objects::namespace("shop", &json!({})));
         for name in ["w1", "w2", "w3"] {
-            sim.add_node(NodeSpec::new(name));
+            let node = NodeSpec::new(name);
+            sim.add_node(if spare { node } else { node.label(Provisioner::GROUP_LABEL, "web") });
+        }
+        if !spare {
+            let now = sim.now();
+            let status = json!({
+                "time": now.strftime("%Y-%m-%d %H:%M:%S.%9f +0000 UTC").to_string(), "autoscalerStatus": "Running",
+                "nodeGroups": [{
+                    "name": "eks-web-5ec1d2a0-0000-4000-8000-000000000000",
+                    "health": {"status": "Healthy", "cloudProviderTarget": 3, "minSize": 1, "maxSize": 10},
+                    "scaleUp": {"status": "NoActivity"},
+                }],
+            });
+            sim.create(json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"namespace": "kube-system", "name": "cluster-autoscaler-status"},
+                "data": {"status": status.to_string()},
+            }));
         }
         cluster.on("w1", objects::replica_set("web", "shop", 3, objects::template("web", "1", "1Gi")));
         if !spare {

@@ -14,10 +14,11 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use libtest_mimic::{Arguments, Failed, Trial};
+use rotate_agent::clock::Clock;
 use tokio::process::Command;
 
 use harness::ControlPlane;
-use harness::autoscaler::Autoscaler;
+use harness::autoscaler::{Autoscaler, GROUP_LABEL, Group};
 use harness::credentials::User;
 use harness::nodes::FakeNode;
 use harness::workloads::{self, Workload};
@@ -46,10 +47,12 @@ async fn a_kubeconfig_is_all_that_it_takes() -> Result<()> {
     let plane = ControlPlane::start().await?;
     let client = plane.client().await?;
     let kubeconfig = plane.kubeconfig_path();
-    let node = |name: &str| FakeNode::new(name).allocatable("cpu", "2");
+    let node = |name: &str| FakeNode::new(name).allocatable("cpu", "2").label(GROUP_LABEL, "web");
     for name in ["one", "two"] {
         node(name).create_ready(&client).await?;
     }
+    let (group, clock) = (Group::new("web", 0, 4), Clock::system());
+    group.tell(&client, clock).await?;
     workloads::namespace(&client, "shop").await?;
     Workload::new("shop", "web", 4).request("cpu", "1").deployment(&client).await?;
     let pods = workloads::running(&client, "shop", "web", 4, SOON).await?;
@@ -68,7 +71,8 @@ async fn a_kubeconfig_is_all_that_it_takes() -> Result<()> {
     ensure!(refused.status.code() == Some(7), "{}: {errors}", refused.status);
     ensure!(errors.starts_with("Error from server (Forbidden): ") && errors.lines().count() == 1, "{errors}");
 
-    let growing = Autoscaler::new(client.clone(), "new", node("template"), Duration::from_secs(5)).limit(2).start();
+    let growing = Autoscaler::new(client.clone(), "new", node("template"), Duration::from_secs(5));
+    let growing = growing.group(group, clock).start();
     let done = rotate(&kubeconfig, &["node", &candidate, "--embedded", "--yes"]).await?;
     ensure!(done == format!("node/{candidate} rotated\n"), "{done}");
     let pods = workloads::running(&client, "shop", "web", 4, SOON).await?;

@@ -58,15 +58,25 @@ impl Default for Settings {
     }
 }
 
-/// An autoscaler: new nodes for Pods that find no room.
+/// An autoscaler's group: new nodes for Pods that find no room.
 #[derive(Clone, Debug)]
 pub struct Provisioner {
     /// A Node, of which each new one is a copy under a name of its own.
     pub template: Value,
     /// The names of its nodes are this, a dash and a number.
     pub prefix: String,
-    /// Nodes it may bring, in all.
+    /// Its nodes at most: those it brings, or, where it has a name, all that carry its label.
     pub max: usize,
+    /// Its nodes at least: at the minimum none is taken away. Default 0.
+    pub min: usize,
+    /// Its name, the value of [`Self::GROUP_LABEL`] on its nodes. With one, the ConfigMap
+    /// `kube-system/cluster-autoscaler-status` tells of it. Default none.
+    pub group: Option<String>,
+    /// What it takes an empty group's next node to be for as long as it has seen none of its nodes: a cloud's description
+    /// of it, which may be out of date. Default: what it will be.
+    pub from_zero: Option<Value>,
+    /// How long a node without Pods, other than daemons', is left before it is taken away. Default: for ever.
+    pub unneeded: Option<Duration>,
     /// From seeing an unschedulable Pod to the registered node, which is not Ready yet.
     pub register: Duration,
     /// From registered to Ready.
@@ -76,6 +86,9 @@ pub struct Provisioner {
 }
 
 impl Provisioner {
+    /// The label that nodes of a group with a name carry: as EKS does it.
+    pub const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
+
     /// Nodes like `template`, at most `max`: registered after 1 s, Ready 20 s later.
     #[must_use]
     pub fn new(template: Value, max: usize) -> Self {
@@ -83,6 +96,10 @@ impl Provisioner {
             template,
             prefix: "surge".to_owned(),
             max,
+            min: 0,
+            group: None,
+            from_zero: None,
+            unneeded: None,
             register: Duration::from_secs(1),
             boot: Duration::from_secs(20),
             cutoff: -10,
@@ -93,6 +110,35 @@ impl Provisioner {
     #[must_use]
     pub fn boot(mut self, boot: Duration) -> Self {
         self.boot = boot;
+        self
+    }
+
+    /// A group with a name, and with its label on the template.
+    #[must_use]
+    pub fn group(mut self, name: &str) -> Self {
+        self.template["metadata"]["labels"][Self::GROUP_LABEL] = name.into();
+        self.group = Some(name.to_owned());
+        self
+    }
+
+    /// A group that has at least so many nodes.
+    #[must_use]
+    pub fn min(mut self, min: usize) -> Self {
+        self.min = min;
+        self
+    }
+
+    /// A group that is described like this where it is empty.
+    #[must_use]
+    pub fn from_zero(mut self, described: Value) -> Self {
+        self.from_zero = Some(described);
+        self
+    }
+
+    /// A group whose empty nodes are taken away after this time.
+    #[must_use]
+    pub fn unneeded(mut self, after: Duration) -> Self {
+        self.unneeded = Some(after);
         self
     }
 }

@@ -15,6 +15,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// One rotation; the agent is dropped as soon as it shows a phase, and a new one started.
 async fn killed_in_each_phase_it_goes_on_after_a_restart(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.node(FakeNode::new("n1").allocatable("cpu", "3")).await?;
     world.deployment("web", 3, "1").await?;
     let since = world.recorder.now();
@@ -45,6 +46,7 @@ async fn killed_in_each_phase_it_goes_on_after_a_restart(world: &World) -> Resul
 }
 
 async fn killed_while_rolling_back_it_leaves_nothing(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.node(FakeNode::new("n1").allocatable("cpu", "3")).await?;
     world.deployment("web", 3, "1").await?;
     let agent = world.agent().await?;

@@ -55,6 +55,7 @@ async fn a_budget_that_blocks_is_named_and_the_drain_goes_on_when_it_opens(world
 }
 
 async fn a_pod_bound_just_after_the_cordon_gets_room_first(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.node(FakeNode::new("n1").allocatable("cpu", "1")).await?;
     world.deployment("web", 1, "1").await?;
     // Its Pod waits for a node that does not exist; the test binds it, as a scheduler would whose bind was in flight.
@@ -124,6 +125,7 @@ async fn a_pod_replaced_under_its_name_is_not_evicted_again(world: &World) -> Re
 }
 
 async fn a_pod_replaced_while_room_is_reserved_is_not_moved(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.node(FakeNode::new("n1").allocatable("cpu", "2")).await?;
     Workload::new(SHOP, "db", 2).request("cpu", "1").stateful_set(&world.client).await?;
     world.running("db", 2).await?;

@@ -56,6 +56,7 @@ async fn bare_and_pinned_pods_are_refused(world: &World) -> Result<()> {
 }
 
 async fn a_node_is_rotated_only_once_at_a_time(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.node(FakeNode::new("n1").allocatable("cpu", "1")).await?;
     world.deployment("web", 1, "1").await?;
     let agent = world.agent().await?;

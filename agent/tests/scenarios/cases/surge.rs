@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rotate_shared::{OptionsRequest, Phase};
 
 use super::{Case, cases};
-use crate::harness::autoscaler::Autoscaler;
+use crate::harness::autoscaler::{Autoscaler, GROUP_LABEL, Group};
 use crate::harness::nodes::FakeNode;
 use crate::harness::workloads::{self, Workload};
 use crate::world::{SHOP, SOON, World, is_cordoned};
@@ -47,10 +47,14 @@ async fn spare_room_is_used(world: &World) -> Result<()> {
 
 /// The figure that the product is for: `kubectl drain` leaves these Pods without a node for the 20 s that the node boots.
 async fn a_node_that_joins_late_serves_within_half_a_second(world: &World) -> Result<()> {
-    world.nodes(3, "3").await?;
+    for name in ["n1", "n2", "n3"] {
+        world.node(FakeNode::new(name).allocatable("cpu", "3").label(GROUP_LABEL, "web")).await?;
+    }
     world.deployment("web", 9, "1").await?;
     let template = FakeNode::new("late").allocatable("cpu", "3");
-    let growing = Autoscaler::new(world.client.clone(), "late", template, Duration::from_secs(20)).limit(2).start();
+    let growing = Autoscaler::new(world.client.clone(), "late", template, Duration::from_secs(20))
+        .group(Group::new("web", 0, 5), world.backend.clock())
+        .start();
     let agent = world.agent().await?;
     let since = world.recorder.now();
 
@@ -66,6 +70,7 @@ async fn a_node_that_joins_late_serves_within_half_a_second(world: &World) -> Re
 }
 
 async fn a_placeholder_lost_before_the_drain_is_replaced_first(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     // n2 has room for one of the two Pods of n1; the other one's room has to come.
     world.node(FakeNode::new("n1").allocatable("cpu", "2")).await?;
     world.deployment("web", 2, "1").await?;
@@ -92,6 +97,7 @@ async fn a_placeholder_lost_before_the_drain_is_replaced_first(world: &World) ->
 }
 
 async fn foreign_pods_that_take_room_stop_the_evictions(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     // A budget of one makes the evictions come one by one, so that room can be taken between two of them.
     world.node(FakeNode::new("n1").allocatable("cpu", "3")).await?;
     world.deployment("web", 3, "1").await?;
@@ -125,6 +131,7 @@ async fn foreign_pods_that_take_room_stop_the_evictions(world: &World) -> Result
 
 /// The scheduler forgets the second of them in about every other run, for five minutes: it has to be woken.
 async fn foreign_pods_that_preempt_at_the_same_time_are_not_left_behind(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.node(FakeNode::new("n1").allocatable("cpu", "3")).await?;
     world.deployment("web", 3, "1").await?;
     world.node(FakeNode::new("n2").allocatable("cpu", "2")).await?;
@@ -203,6 +210,7 @@ async fn zone_anti_affinity_to_itself_stays_in_its_zone(world: &World) -> Result
 }
 
 async fn cancelled_while_surging_leaves_the_cluster_as_found(world: &World) -> Result<()> {
+    world.autoscaled().await?;
     world.nodes(2, "2").await?;
     world.deployment("web", 4, "1").await?;
     let before = world.get_node("n1").await?;

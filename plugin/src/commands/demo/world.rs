@@ -8,6 +8,8 @@ use serde_json::json;
 
 /// The node that is replaced.
 pub(super) const CANDIDATE: &str = "worker-1";
+/// The autoscaler's group, which all nodes are of.
+const GROUP: &str = "workers";
 /// From ordered to Ready, as the introduction says.
 const BOOT: Duration = Duration::from_secs(8);
 
@@ -35,7 +37,7 @@ impl World {
     /// Builds it and waits until everything runs. The same each time: the seed is fixed.
     pub(super) async fn build() -> Self {
         let template = NodeSpec::new("template").cpu("4").memory("16Gi").booting();
-        let mut provisioner = Provisioner::new(template, 2).boot(BOOT);
+        let mut provisioner = Provisioner::new(template, 5).min(3).group(GROUP).boot(BOOT);
         provisioner.prefix = "worker-new".to_owned();
         let sim = Sim::start(Settings {
             seed: 20_260,
@@ -44,7 +46,7 @@ impl World {
             ..Settings::default()
         });
         for name in [CANDIDATE, "worker-2", "worker-3"] {
-            sim.add_node(NodeSpec::new(name).cpu("4").memory("16Gi"));
+            sim.add_node(NodeSpec::new(name).label(Provisioner::GROUP_LABEL, GROUP).cpu("4").memory("16Gi"));
         }
         sim.create(objects::namespace("shop", &json!({})));
         sim.create(objects::daemon_set("log-agent", "kube-system", objects::template("log-agent", "100m", "64Mi")));

@@ -1,11 +1,14 @@
-//! An autoscaler: adds nodes for Pods that find no room, as cluster-autoscaler does for one group.
+//! An autoscaler: adds nodes for Pods that find no room, as cluster-autoscaler does for one group, and takes away those
+//! that have been without Pods for long enough.
+
+mod status;
 
 use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::create;
+use super::{create, key};
 use crate::{
     clock,
     kind::Kind,
@@ -36,26 +39,91 @@ pub(super) struct State {
     coming: Vec<Coming>,
     brought: usize,
     told: HashMap<String, String>,
+    /// Whether it has seen a node of the group: from then on it knows what the next one will be.
+    seen: bool,
+    /// Nodes without Pods, and since when.
+    unneeded: HashMap<String, Timestamp>,
+    published: Option<Timestamp>,
 }
 
 impl State {
     pub(super) fn new(provisioner: Provisioner) -> Self {
-        Self { provisioner, cache: Cache::default(), coming: Vec::new(), brought: 0, told: HashMap::new() }
+        Self {
+            provisioner,
+            cache: Cache::default(),
+            coming: Vec::new(),
+            brought: 0,
+            told: HashMap::new(),
+            seen: false,
+            unneeded: HashMap::new(),
+            published: None,
+        }
     }
 
     pub(super) fn reconcile(&mut self, store: &mut Store) -> Option<Timestamp> {
         let now = store.now();
         self.advance(store, now);
+        self.seen |= !self.members(store).is_empty();
         for _ in 0..self.needed(store) {
             self.brought += 1;
             let name = format!("{}-{}", self.provisioner.prefix, self.brought);
             self.coming.push(Coming::Ordered { name, registers: clock::after(now, self.provisioner.register) });
         }
+        let shrinks = self.shrink(store, now);
+        let publishes = self.publish(store, now);
         let times = self.coming.iter().map(|coming| match coming {
             Coming::Ordered { registers, .. } => *registers,
             Coming::Booting { ready, .. } => *ready,
         });
-        times.min()
+        times.chain(shrinks).chain(publishes).min()
+    }
+
+    /// The nodes of the group; of one without a name none is known.
+    fn members(&self, store: &Store) -> Vec<Arc<Value>> {
+        let Some(group) = &self.provisioner.group else { return Vec::new() };
+        let label = |node: &Value| object::label(node, Provisioner::GROUP_LABEL) == Some(group);
+        store.iter(Kind::Node).filter(|node| label(node)).cloned().collect()
+    }
+
+    /// How many nodes it has or has ordered: what the cloud calls the group's size.
+    fn size(&self, store: &Store) -> usize {
+        match self.provisioner.group {
+            Some(_) => {
+                let ordered = self.coming.iter().filter(|coming| matches!(coming, Coming::Ordered { .. })).count();
+                self.members(store).len() + ordered
+            }
+            None => self.brought,
+        }
+    }
+
+    /// Takes away nodes that have been without Pods for long enough, down to the minimum; answers when to look again. The
+    /// real one also takes nodes whose few Pods fit elsewhere.
+    fn shrink(&mut self, store: &mut Store, now: Timestamp) -> Option<Timestamp> {
+        let after = self.provisioner.unneeded?;
+        let members = self.members(store);
+        let before = std::mem::take(&mut self.unneeded);
+        for node in members.iter().filter(|node| object::ready(node) && is_unneeded(store, node)) {
+            let name = object::name(node);
+            self.unneeded.insert(name.to_owned(), before.get(name).copied().unwrap_or(now));
+        }
+        let mut due: Vec<_> =
+            self.unneeded.iter().map(|(name, since)| (clock::after(*since, after), name.clone())).collect();
+        due.sort();
+        let mut spare = self.size(store).saturating_sub(self.provisioner.min);
+        for (at, name) in due {
+            if spare == 0 {
+                return None;
+            }
+            if at > now {
+                return Some(at);
+            }
+            self.unneeded.remove(&name);
+            if let Some(node) = members.iter().find(|node| object::name(node) == name) {
+                store.delete(Kind::Node, &key(node), None);
+                spare -= 1;
+            }
+        }
+        None
     }
 
     /// Registers and boots what is due.
@@ -119,6 +187,7 @@ impl State {
             }
         }
         let mut new = 0;
+        let size = self.size(store);
         let mut pending: Vec<Arc<PodInfo>> = pending.iter().map(|pod| self.cache.info(pod)).collect();
         pending.sort_by_key(|pod| std::cmp::Reverse(pod.priority));
         for pod in &pending {
@@ -130,7 +199,7 @@ impl State {
             self.open(&mut world, &format!("{}-{}", self.provisioner.prefix, self.brought + new + 1), Vec::new());
             let at = world.nodes.len() - 1;
             let refused = match scheduler::fits(pod, &world, at) {
-                Ok(()) if self.brought + new < self.provisioner.max => {
+                Ok(()) if size + new < self.provisioner.max => {
                     world.add(at, pod.clone());
                     new += 1;
                     continue;
@@ -146,7 +215,13 @@ impl State {
 
     /// Adds a node of the template to the world.
     fn open(&self, world: &mut World, name: &str, pods: Vec<Arc<PodInfo>>) {
-        world.nodes.push(NodeInfo::of(&self.node(name)));
+        let mut node = self.node(name);
+        if let Some(described) = self.provisioner.from_zero.as_ref().filter(|_| !self.seen) {
+            node["status"] = described["status"].clone();
+            node["metadata"]["labels"] = described["metadata"]["labels"].clone();
+            node["spec"]["taints"] = described["spec"]["taints"].clone();
+        }
+        world.nodes.push(NodeInfo::of(&node));
         world.put(world.nodes.len() - 1, pods);
     }
 
@@ -180,4 +255,14 @@ impl State {
         });
         create(store, Kind::Event, event);
     }
+}
+
+/// Whether nothing runs on the node that would have to go elsewhere, and nobody wants it to stay.
+fn is_unneeded(store: &Store, node: &Value) -> bool {
+    let protected = object::annotation(node, "cluster-autoscaler.kubernetes.io/scale-down-disabled") == Some("true");
+    let moves = |pod: &&Arc<Value>| {
+        let daemon = object::controller(pod).is_some_and(|owner| owner["kind"] == "DaemonSet");
+        object::node_name(pod) == object::name(node) && !object::finished(pod) && !daemon
+    };
+    !protected && store.iter(Kind::Pod).find(moves).is_none()
 }

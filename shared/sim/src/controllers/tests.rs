@@ -163,6 +163,79 @@ async fn a_provisioner_says_on_the_pod_why_no_node_comes() {
     assert_eq!(events[0]["message"], "pod didn't trigger scale-up: 1 Insufficient cpu");
 }
 
+fn status_of_groups(sim: &Sim) -> serde_json::Value {
+    let map = sim.get("configmaps", "kube-system", "cluster-autoscaler-status").unwrap();
+    serde_json::from_str(map["data"]["status"].as_str().unwrap()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_with_names_tell_of_themselves_in_one_status() {
+    let group = |name: &str| Provisioner::new(NodeSpec::new("template").booting(), 3).min(1).group(name);
+    let sim = Sim::start(Settings { provisioners: vec![group("a"), group("b")], ..Settings::default() });
+    sim.add_node(NodeSpec::new("n1").label(Provisioner::GROUP_LABEL, "b"));
+    sim.run_for(Duration::from_secs(60)).await;
+    let status = status_of_groups(&sim);
+    let sizes = status["nodeGroups"].as_array().unwrap().iter().map(|group| {
+        let health = &group["health"];
+        (health["cloudProviderTarget"].as_i64(), health["minSize"].as_i64(), health["maxSize"].as_i64())
+    });
+    assert_eq!(sizes.collect::<Vec<_>>(), [(Some(0), Some(1), Some(3)), (Some(1), Some(1), Some(3))]);
+    let time = status["time"].as_str().unwrap();
+    assert!(*sim.now().strftime("%Y-%m-%d %H:%M").to_string() <= *time, "{time} is old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_grows_to_its_maximum_and_counts_the_nodes_that_were_there() {
+    let group = Provisioner::new(NodeSpec::new("template").booting(), 2).group("web");
+    let sim = Sim::start(Settings { provisioners: vec![group], ..Settings::default() });
+    sim.add_node(NodeSpec::new("n1").label(Provisioner::GROUP_LABEL, "web"));
+    sim.create(replica_set("web", "default", 12, template("web", "1", "1Gi")));
+    settle(&sim).await;
+    assert_eq!(sim.list("nodes").len(), 2);
+    let events = sim.list("events");
+    assert!(
+        events.iter().all(|event| event["message"] == "pod didn't trigger scale-up: 1 max node group size reached")
+    );
+    assert_eq!(events.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_loses_unneeded_nodes_but_not_protected_ones_and_not_below_its_minimum() {
+    let group = Provisioner::new(NodeSpec::new("template").booting(), 9).min(1).group("web");
+    let group = group.unneeded(Duration::from_secs(600));
+    let sim = Sim::start(Settings { provisioners: vec![group], ..Settings::default() });
+    let node = |name: &str| NodeSpec::new(name).label(Provisioner::GROUP_LABEL, "web");
+    sim.add_node(node("n1").annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"));
+    sim.add_node(node("n2"));
+    sim.add_node(node("n3"));
+    sim.run_for(Duration::from_secs(599)).await;
+    assert_eq!(sim.list("nodes").len(), 3);
+    sim.run_for(Duration::from_secs(2)).await;
+    assert!(sim.get("nodes", "", "n1").is_some());
+    assert_eq!(sim.list("nodes").len(), 1);
+    sim.edit("nodes", "", "n1", |node| node["metadata"]["annotations"] = json!({}));
+    sim.run_for(Duration::from_secs(1200)).await;
+    assert_eq!(sim.list("nodes").len(), 1, "the minimum");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_group_is_what_its_cloud_says_until_a_node_was_seen() {
+    let mut described = NodeSpec::new("described").booting();
+    described["status"]["allocatable"].as_object_mut().unwrap().remove("ephemeral-storage");
+    let group = Provisioner::new(NodeSpec::new("template").booting(), 3).from_zero(described).group("web");
+    let sim = Sim::start(Settings { provisioners: vec![group], ..Settings::default() });
+    let mut wanting = template("web", "1", "1Gi");
+    wanting["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = json!("1Gi");
+    sim.create(replica_set("web", "default", 5, wanting));
+    settle(&sim).await;
+    assert!(sim.list("nodes").is_empty());
+    let events = sim.list("events");
+    assert_eq!(events[0]["message"], "pod didn't trigger scale-up: 1 Insufficient ephemeral-storage");
+    sim.add_node(NodeSpec::new("n1").label(Provisioner::GROUP_LABEL, "web"));
+    settle(&sim).await;
+    assert_eq!(sim.list("nodes").len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_namespace_goes_with_all_that_is_in_it() {
     let sim = with_nodes(Settings::default(), &["n1"]);
