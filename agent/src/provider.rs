@@ -109,6 +109,8 @@ pub enum Removal {
         namespace: String,
         /// Its name.
         name: String,
+        /// Its UID, a precondition.
+        uid: String,
         /// Its API version: `v1beta1` or `v1beta2`.
         version: String,
         /// The MachineDeployment that has one replica too many and is scaled down, with the Machine marked to be the one

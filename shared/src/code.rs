@@ -61,6 +61,10 @@ pub enum Code {
     UnreadablePod,
     /// The provider of this node is not driven yet.
     ProviderUnsupported,
+    /// What the provider keeps of its nodes cannot be read.
+    ProviderUnreadable,
+    /// The provider's objects are paused: nothing would be brought, and nothing taken away.
+    ProviderPaused,
     /// The API server refuses or changes our placeholder.
     PlaceholderRefused,
     // -- waits --
@@ -105,6 +109,10 @@ pub enum Code {
     MachineRunsOn,
     /// A node that came for the surge and was not used stays.
     NotGivenBack,
+    /// The node's group cannot grow, or would not shrink.
+    GroupAtLimit,
+    /// The provider is replacing the nodes of this group anyway.
+    RolloutInProgress,
     /// New nodes are needed and nothing is known that would make them.
     NeedsNewNode,
     /// Nodes and Pods that were not looked at, because the agent reads only what it works on.

@@ -8,10 +8,15 @@ use rotate_shared::names;
 
 use super::resources::Resources;
 use super::selector::{Labels, Taint};
+use crate::provider::cluster_api;
 
 /// The annotations of a node that somebody reads; no others are kept.
 pub const KEPT_ANNOTATIONS: &[&str] = &[
     names::CLUSTER_API_MACHINE,
+    cluster_api::CLUSTER_NAME,
+    cluster_api::CLUSTER_NAMESPACE,
+    cluster_api::OWNER_KIND,
+    cluster_api::OWNER_NAME,
     names::CORDONED_BY,
     names::KARPENTER_DO_NOT_DISRUPT,
     names::PROTECTED_BY,

@@ -4,7 +4,18 @@ use std::sync::Arc;
 
 use rotate_shared::{Amounts, names};
 
-use crate::cache::{Node, Resources};
+use crate::cache::{Node, Owner, Pod, Resources, State};
+
+/// What somebody hangs on a node for a while, and the next node will not have: by the beginnings of their keys.
+const PASSING_TAINTS: [&str; 7] = [
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "node.cluster.x-k8s.io/",
+    "karpenter.sh/",
+    "kubectl-rotate.dev/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+];
 
 /// One pool or group that may grow.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,5 +57,42 @@ impl NewNode {
         node.max_pods -= self.daemon_pods;
         Arc::make_mut(&mut node.labels).insert(names::HOSTNAME, name);
         node
+    }
+
+    /// One more like these, which are of one kind: as the newest of them that takes Pods, or else the newest. Labels in
+    /// which they differ are uncertain. `None`: there are none.
+    #[must_use]
+    pub fn like(nodes: &[&Node], state: &State) -> Option<Self> {
+        let model = nodes.iter().max_by_key(|node| (node.ready && !node.deleting, node.created, &node.name))?;
+        let differs =
+            |key: &str, value: &str| key != names::HOSTNAME && nodes.iter().any(|node| node.label(key) != Some(value));
+        let uncertain = model.labels.iter().filter(|(key, value)| differs(key, value)).map(|(key, _)| key.into());
+        let mut daemons = Resources::default();
+        let mut daemon_pods = 0;
+        let comes_along = |pod: &Pod| pod.shape.mirror || pod.owner.as_ref().is_some_and(Owner::is_daemon_set);
+        for pod in state.pods_on(&model.name).iter().filter(|pod| pod.holds_room() && comes_along(pod)) {
+            daemons.add(&pod.shape.requests);
+            daemon_pods += 1;
+        }
+        let passing = |key: &str| PASSING_TAINTS.iter().any(|beginning| key.starts_with(beginning));
+        let node = Node {
+            name: "".into(),
+            uid: "".into(),
+            deleting: false,
+            labels: Arc::new(model.labels.filtered(|key, _| key != names::HOSTNAME)),
+            annotations: Default::default(),
+            taints: model.taints.iter().filter(|taint| !passing(&taint.key)).cloned().collect(),
+            unschedulable: false,
+            ready: true,
+            provider_id: None,
+            ..Node::clone(model)
+        };
+        Some(Self {
+            charged: node.allocatable.to_amounts(),
+            uncertain: uncertain.collect(),
+            node,
+            daemons,
+            daemon_pods,
+        })
     }
 }
