@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use http::Request;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Client, Config, ResourceExt};
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ use crate::harness::{ControlPlane, binaries};
 
 /// The label that Karpenter sets to the name of a node's pool.
 pub(crate) const POOL: &str = "karpenter.sh/nodepool";
+
+const NODE_CLASSES: &str = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses";
 
 /// What small things take on two busy cores.
 const SOON: Duration = Duration::from_secs(60);
@@ -164,7 +166,13 @@ async fn install(client: &Client, folder: &Path) -> Result<()> {
     let class = json!({
         "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}, "spec": {},
     });
-    post(client, "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", &class).await
+    post(client, NODE_CLASSES, &class).await
+}
+
+/// Deletes the one node class: nothing can be launched from then on.
+pub(crate) async fn delete_node_class(client: &Client) -> Result<()> {
+    let request = Request::delete(format!("{NODE_CLASSES}/default")).body(Vec::new())?;
+    client.request::<Value>(request).await.context("failed to delete the node class").map(drop)
 }
 
 async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
@@ -230,5 +238,13 @@ impl NodePool {
     /// Creates it.
     pub(crate) async fn create(&self, client: &Client) -> Result<()> {
         post(client, "/apis/karpenter.sh/v1/nodepools", &self.0).await
+    }
+
+    /// Makes the pool as this one is; what has been launched stays as it is.
+    pub(crate) async fn replace(&self, client: &Client) -> Result<()> {
+        let name = self.0["metadata"]["name"].as_str().context("a name")?;
+        let spec = json!({"spec": self.0["spec"]});
+        node_pools(client).patch(name, &PatchParams::default(), &Patch::Merge(&spec)).await?;
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use jiff::{SignedDuration, Timestamp};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::ControlPlane;
-use crate::harness::audit::Mark;
+use crate::harness::audit::{self, Mark};
+use crate::harness::credentials::User;
 use crate::harness::nodes::READY_AFTER;
+use crate::karpenter::Karpenter;
 
 /// A cluster.
 pub(crate) enum Backend {
@@ -45,6 +47,22 @@ impl Backend {
         }
     }
 
+    /// The client of the agent under test: with all rights, and known to the audit log by its own name.
+    pub(crate) async fn agent_client(&self) -> Result<Client> {
+        match self {
+            Self::Simulator(..) => Ok(self.client()),
+            Self::ControlPlane(plane, _) => plane.client_of(User::Agent).await,
+        }
+    }
+
+    /// Karpenter, in this cluster from now on.
+    pub(crate) async fn karpenter(&self) -> Result<Karpenter> {
+        match self {
+            Self::Simulator(..) => bail!("the simulated cluster has no Karpenter"),
+            Self::ControlPlane(plane, _) => Karpenter::start(plane).await,
+        }
+    }
+
     /// A client as the agent makes it for itself. In process there is no HTTP client whose retries could matter.
     pub(crate) async fn production_client(&self) -> Result<Client> {
         match self {
@@ -68,6 +86,22 @@ impl Backend {
                 let uri = format!("/pods/{name}/eviction");
                 Ok(plane.audit().since(Mark::default())?.iter().filter(|request| request.uri.contains(&uri)).count())
             }
+        }
+    }
+
+    /// A place in the log of what the API server was asked for.
+    pub(crate) fn mark(&self) -> Result<Mark> {
+        match self {
+            Self::Simulator(..) => bail!("the simulator keeps no audit log"),
+            Self::ControlPlane(plane, _) => plane.audit().mark(),
+        }
+    }
+
+    /// What the agent has asked for since then.
+    pub(crate) fn agents_requests(&self, since: Mark) -> Result<Vec<audit::Request>> {
+        match self {
+            Self::Simulator(..) => bail!("the simulator keeps no audit log"),
+            Self::ControlPlane(plane, _) => plane.audit().of(User::Agent.name(), since),
         }
     }
 

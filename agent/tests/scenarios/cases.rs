@@ -2,6 +2,7 @@
 
 mod crash;
 mod drain;
+mod karpenter;
 mod likeness;
 mod refusals;
 mod surge;
@@ -20,17 +21,30 @@ pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) run: for<'a> fn(&'a World) -> Running<'a>,
+    /// Whether the simulator has what it needs.
+    pub(crate) simulated: bool,
 }
 
-/// Makes a [`Case`] of an async function on a `&World`, named after the function.
+/// Makes a [`Case`] of an async function on a `&World`, named after the function, with its theme before that if there is one.
 macro_rules! cases {
+    ($theme:literal: $($function:ident),* $(,)?) => {
+        vec![$($crate::cases::Case {
+            name: concat!($theme, "::", stringify!($function)),
+            run: |world| Box::pin($function(world)),
+            simulated: true,
+        }),*]
+    };
     ($($function:ident),* $(,)?) => {
-        vec![$($crate::cases::Case { name: stringify!($function), run: |world| Box::pin($function(world)) }),*]
+        vec![$($crate::cases::Case {
+            name: stringify!($function),
+            run: |world| Box::pin($function(world)),
+            simulated: true,
+        }),*]
     };
 }
 use cases;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Case> {
-    [surge::cases(), drain::cases(), refusals::cases(), crash::cases(), likeness::cases()].concat()
+    [surge::cases(), drain::cases(), refusals::cases(), crash::cases(), likeness::cases(), karpenter::cases()].concat()
 }

@@ -15,13 +15,17 @@
 #[path = "../controlplane/harness.rs"]
 mod harness;
 
+#[expect(dead_code, reason = "the same: each uses what it needs")]
+#[path = "../controlplane/karpenter.rs"]
+mod karpenter;
+
 mod backend;
 mod cases;
 mod recorder;
 mod world;
 
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -31,15 +35,28 @@ use backend::Backend;
 use cases::Case;
 use world::World;
 
-/// One control plane at a time: four of them on two cores would only measure each other.
-static CONTROL_PLANE: Mutex<()> = Mutex::new(());
+/// How many control planes may run: more of them on two cores would only measure each other.
+static SLOTS: Slots = Slots { free: Mutex::new(2), freed: Condvar::new() };
+
+/// A counting semaphore; test threads are no tasks.
+struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A slot that is taken until this is dropped.
+struct Slot(&'static Slots);
+
+/// How often a scenario runs on the simulator.
+const SIMULATIONS: &[(&str, PodCache)] = &[("simulator", PodCache::Cluster), ("simulator::scoped", PodCache::Scoped)];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let built = harness::binaries().is_some();
     let mut trials = Vec::new();
     for case in cases::all() {
-        for (name, pod_cache) in [("simulator", PodCache::Cluster), ("simulator::scoped", PodCache::Scoped)] {
+        let simulated = if case.simulated { SIMULATIONS } else { &[] };
+        for &(name, pod_cache) in simulated {
             trials.push(Trial::test(format!("{name}::{}", case.name), move || on_simulator(case, pod_cache)));
         }
         let real = Trial::test(format!("control_plane::{}", case.name), move || on_control_plane(case));
@@ -58,7 +75,7 @@ fn on_simulator(case: Case, pod_cache: PodCache) -> Result<(), Failed> {
 }
 
 fn on_control_plane(case: Case) -> Result<(), Failed> {
-    let _one = CONTROL_PLANE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _slot = SLOTS.take();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async { run(case, Backend::control_plane().await?, PodCache::Cluster).await })
 }
@@ -69,5 +86,23 @@ async fn run(case: Case, backend: Backend, pod_cache: PodCache) -> Result<(), Fa
     match outcome {
         Ok(()) => Ok(()),
         Err(error) => Err(format!("{error:?}\n{}", world.story()).into()),
+    }
+}
+
+// === impl Slots ===
+
+impl Slots {
+    fn take(&'static self) -> Slot {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Slot(self)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
     }
 }

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
+use rotate_agent::provider::PROTECTION;
 use rotate_agent::{Agent, Config, PodCache, bootstrap};
 use rotate_shared::{OptionsRequest, Phase, Problem, Rotation, RotationRequest, names};
 use serde_json::json;
@@ -110,7 +111,7 @@ impl World {
     /// An agent that has read the cluster and leads.
     pub(crate) async fn agent(&self) -> Result<Agent> {
         let config = Config { pod_cache: self.pod_cache, ..Config::default() };
-        let agent = Agent::start(config, self.client.clone(), self.backend.clock());
+        let agent = Agent::start(config, self.backend.agent_client().await?, self.backend.clock());
         tokio::time::timeout(SOON, agent.ready()).await.context("the agent gets ready")?;
         Ok(agent)
     }
@@ -201,7 +202,7 @@ impl World {
             let ours = |key: &&String| key.starts_with("kubectl-rotate.dev/") && !key.contains("/test-");
             let left: Vec<_> = node.annotations().keys().chain(node.labels().keys()).filter(ours).collect();
             ensure!(left.is_empty(), "node {} still carries {left:?}", node.name_any());
-            let protected = node.annotations().contains_key(names::SCALE_DOWN_DISABLED);
+            let protected = PROTECTION.iter().any(|key| node.annotations().contains_key(*key));
             ensure!(!protected, "node {} is still protected from its autoscaler", node.name_any());
         }
         Ok(())

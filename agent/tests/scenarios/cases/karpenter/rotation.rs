@@ -1,0 +1,113 @@
+//! Whole rotations, and what may happen to Karpenter on the way.
+
+use anyhow::{Result, ensure};
+use rotate_agent::Agent;
+use rotate_shared::{OptionsRequest, Phase};
+
+use super::{BOOT, GENERAL, general, gone, nodes_of, one_full_node, options, rotate, rotated, settled};
+use crate::cases::{Case, cases};
+use crate::harness::wait::eventually;
+use crate::harness::workloads::Workload;
+use crate::karpenter;
+use crate::world::{SHOP, SOON, World, is_cordoned};
+
+pub(super) fn cases() -> Vec<Case> {
+    cases![
+        "karpenter":
+        a_full_node_of_karpenters_is_rotated,
+        karpenter_may_be_killed_while_its_node_boots_and_while_the_old_one_goes,
+        a_node_that_does_not_boot_in_time_is_rolled_back,
+        nodes_that_cannot_be_launched_are_rolled_back,
+        a_node_that_others_scaled_up_meanwhile_is_not_taken_back,
+    ]
+}
+
+async fn a_full_node_of_karpenters_is_rotated(world: &World) -> Result<()> {
+    let (_karpenter, agent, candidate) = one_full_node(world, general()).await?;
+    let begun = rotate(world, &agent, &candidate).await?;
+    rotated(world, &agent, &begun.id, GENERAL, 4).await?;
+    world.running("web", 4).await.map(drop)
+}
+
+async fn karpenter_may_be_killed_while_its_node_boots_and_while_the_old_one_goes(world: &World) -> Result<()> {
+    let (mut karpenter, agent, candidate) = one_full_node(world, general()).await?;
+    let begun = rotate(world, &agent, &candidate).await?;
+    eventually("the second NodeClaim", SOON, async || {
+        Ok((karpenter::claims_of(&world.client, GENERAL).await?.len() == 2).then_some(()))
+    })
+    .await?;
+    karpenter.kill()?;
+    karpenter.restart().await?;
+
+    // The drain needs no Karpenter; the removal does.
+    world.phase(&agent, &begun.id, Phase::Draining).await?;
+    karpenter.kill()?;
+    let removing = world.phase(&agent, &begun.id, Phase::Removing).await?;
+    ensure!(removing.progress.landed == 4, "{removing:#?}");
+    karpenter.restart().await?;
+    world.phase(&agent, &begun.id, Phase::Succeeded).await?;
+    gone(world, &candidate).await?;
+    settled(world, GENERAL, 1).await?;
+    world.nothing_left().await
+}
+
+async fn a_node_that_does_not_boot_in_time_is_rolled_back(world: &World) -> Result<()> {
+    let (_karpenter, agent, candidate) = one_full_node(world, general()).await?;
+    // What is launched from now on boots for longer than the surge may take.
+    general().boot(BOOT * 5).replace(&world.client).await?;
+    rolled_back(world, &agent, &candidate, async || Ok(())).await?;
+    // What Karpenter has launched by now is its own to take back: nobody keeps it from that.
+    ensure!(karpenter::claims_of(&world.client, GENERAL).await?.len() == 2);
+    world.nothing_left().await
+}
+
+async fn nodes_that_cannot_be_launched_are_rolled_back(world: &World) -> Result<()> {
+    let (_karpenter, agent, candidate) = one_full_node(world, general()).await?;
+    let class = async || karpenter::delete_node_class(&world.client).await;
+    rolled_back(world, &agent, &candidate, class).await?;
+    settled(world, GENERAL, 1).await
+}
+
+/// Rotates a node, lets something happen as soon as placeholders wait, and sees that all is as it was before.
+async fn rolled_back(
+    world: &World,
+    agent: &Agent,
+    candidate: &str,
+    happens: impl AsyncFnOnce() -> Result<()>,
+) -> Result<()> {
+    let before = world.get_node(candidate).await?;
+    let since = world.recorder.now();
+    let options = OptionsRequest { surge_timeout_seconds: Some(5), ..options() };
+    let begun = world.rotate(agent, candidate, options).await?;
+    world.phase(agent, &begun.id, Phase::Surging).await?;
+    happens().await?;
+    let done = world.phase(agent, &begun.id, Phase::RolledBack).await?;
+    ensure!(done.progress.evicted == 0 && world.moved_since(since).is_empty(), "{done:#?}");
+    world.nothing_left().await?;
+    let after = world.get_node(candidate).await?;
+    ensure!(!is_cordoned(&after), "still cordoned");
+    ensure!(after.metadata.annotations == before.metadata.annotations, "annotations differ");
+    Ok(())
+}
+
+/// Somebody else's Pods bring a node while we surge. The rotation is cancelled when it has a node of its own: that one is
+/// given back, the other one stays, and so it does where the Pods have taken our room.
+async fn a_node_that_others_scaled_up_meanwhile_is_not_taken_back(world: &World) -> Result<()> {
+    let (_karpenter, agent, candidate) = one_full_node(world, general()).await?;
+    let begun = rotate(world, &agent, &candidate).await?;
+    world.phase(&agent, &begun.id, Phase::Surging).await?;
+    // Too large to share a node with our placeholders.
+    Workload::new(SHOP, "other", 1).request("cpu", "3").deployment(&world.client).await?;
+    world.running("other", 1).await?;
+    world.cancel(&agent, &begun.id).await?;
+    let done = world.until(&agent, &begun.id, "its end", |it| it.phase.is_terminal()).await?;
+    ensure!(done.phase == Phase::RolledBack, "{done:#?}");
+
+    settled(world, GENERAL, 2).await?;
+    let other = world.running("other", 1).await?.remove(0);
+    let left: Vec<_> = nodes_of(world, GENERAL).await?.iter().map(kube::ResourceExt::name_any).collect();
+    let host = crate::harness::workloads::node_of(&other);
+    ensure!(left.contains(&host) && left.contains(&candidate), "{left:?} without {host} or {candidate}");
+    world.running("web", 4).await?;
+    world.nothing_left().await
+}
