@@ -223,6 +223,9 @@ pub struct Pending {
     pub pod: Option<String>,
     /// The scheduler has cleared a place for it and is about to bind it.
     pub nominated: bool,
+    /// It has only just appeared and can preempt: it is likely to be taking a placeholder at this moment, and to hold its
+    /// room as soon as the watch tells.
+    pub landing: bool,
     /// It cannot preempt a placeholder: we have to release one.
     pub cannot_preempt: bool,
     /// It could, and has not done so for long: the scheduler looks again at some Pods only every five minutes, unless

@@ -15,6 +15,10 @@ use crate::surge::{fit, moves};
 /// How long a replacement may leave the room that is held for it untaken: preemption takes 0.1 to 2 s (measured).
 const STUCK: SignedDuration = SignedDuration::from_secs(10);
 
+/// How old a replacement may be and still be taken for one that is landing: preemption takes 0.1 to 0.4 s (measured), and a
+/// creationTimestamp may be up to a second too early.
+const LANDING: SignedDuration = SignedDuration::from_millis(1500);
+
 /// What room must be held for, and which placeholders serve it.
 pub(super) fn needs(known: &Known<'_>, groups: &[Group<'_>], rooms: &[RoomKnown<'_>]) -> Vec<Need> {
     let Known { entry, state, memory, now } = *known;
@@ -24,6 +28,7 @@ pub(super) fn needs(known: &Known<'_>, groups: &[Group<'_>], rooms: &[RoomKnown<
             let pending = Pending {
                 pod: replacement.as_ref().map(Pod::path),
                 nominated: replacement.as_ref().is_some_and(|pod| is_nominated(pod, &entry.record.node, state)),
+                landing: replacement.as_ref().is_some_and(|pod| is_landing(pod, now)),
                 cannot_preempt: replacement.as_ref().is_some_and(moves::cannot_preempt),
                 stuck: memory
                     .missing
@@ -68,6 +73,11 @@ fn is_nominated(pod: &Pod, candidate: &str, state: &State) -> bool {
     pod.nominated
         .as_ref()
         .is_some_and(|node| **node != *candidate && state.node(node).is_some_and(|node| node.takes_pods()))
+}
+
+/// Whether it has only just been created. Compared with another clock, so that a large difference says nothing.
+fn is_landing(pod: &Pod, now: Timestamp) -> bool {
+    now.duration_since(pod.created).abs() < LANDING && !moves::cannot_preempt(pod)
 }
 
 /// Whether a placeholder that does not run yet, or is being preempted for a replacement, will do.

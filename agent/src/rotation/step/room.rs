@@ -84,7 +84,10 @@ impl Turn<'_> {
                 None => nowhere.push(*need),
             }
         }
-        if create {
+        // Between the end of the placeholder that it preempts and its bind a replacement has no room that we know of.
+        let is_landing = |need: &&&Need| need.pending.as_ref().is_some_and(|it| it.landing && !it.nominated);
+        let landing = needs.iter().filter(is_landing).count();
+        if create && nowhere.len() > landing {
             self.reserve_largest(&nowhere);
         }
         for room in room {

@@ -136,6 +136,22 @@ fn a_placeholder_being_preempted_for_a_replacement_is_not_replaced_yet_but_cover
 }
 
 #[test]
+fn a_replacement_that_has_just_appeared_is_given_a_moment_to_land_before_room_is_reserved_anew() {
+    // The placeholder that it preempts is gone already; the other one would do for either.
+    let landing = Pending { pod: Some("shop/new".to_owned()), landing: true, ..Pending::default() };
+    let case = draining().covered(&["p1", "p2"]).with(|case| {
+        case.seen.leaving.remove(0);
+        case.seen.room.remove(0);
+        case.seen.needs = vec![Need { pending: Some(landing), ..need("p1", &["p2"]) }, need("p2", &["p2"])];
+    });
+    assert_eq!(case.effects(), []);
+    let one_more = case.clone().with(|case| case.seen.needs.push(need("p3", &[])));
+    assert_eq!(reserved(&one_more.effects()), ["p2", "p3"], "it cannot have taken both");
+    let long_ago = case.with(|case| case.seen.needs[0].pending.as_mut().unwrap().landing = false);
+    assert_eq!((evicted(&long_ago.effects()), reserved(&long_ago.effects())), (vec![], vec!["p2"]));
+}
+
+#[test]
 fn a_landed_replacement_releases_exactly_one_placeholder() {
     // p1 landed elsewhere, its placeholder is left over; p2 still runs.
     let case = draining().covered(&["p1", "p2"]).with(|case| {

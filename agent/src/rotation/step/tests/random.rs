@@ -48,8 +48,8 @@ fn subset() -> impl Strategy<Value = BTreeSet<String>> {
 }
 
 prop_compose! {
-    fn pendings()(pod in any::<bool>(), nominated in any::<bool>(), cannot_preempt in any::<bool>(), stuck in any::<bool>(), overdue in any::<bool>()) -> Pending {
-        Pending { pod: pod.then(|| "shop/new".to_owned()), nominated, cannot_preempt, stuck, overdue }
+    fn pendings()(pod in any::<bool>(), nominated in any::<bool>(), cannot_preempt in any::<bool>(), stuck in any::<bool>(), landing in any::<bool>(), overdue in any::<bool>()) -> Pending {
+        Pending { pod: pod.then(|| "shop/new".to_owned()), nominated, landing, cannot_preempt, stuck, overdue }
     }
 }
 
