@@ -21,7 +21,6 @@ pub(super) fn cases() -> Vec<Case> {
         "karpenter":
         neither_node_is_consolidated_while_we_drain,
         neither_node_is_replaced_for_drift_while_we_drain,
-        a_candidate_that_expires_while_we_drain_is_left_to_karpenter_and_room_is_kept,
         a_node_that_expires_while_we_drain_into_it_is_replaced_first,
     ]
 }
@@ -75,23 +74,6 @@ async fn neither_node_is_replaced_for_drift_while_we_drain(world: &World) -> Res
     ensure!(claims.drifted == 2, "{} of two nodes drifted", claims.drifted);
     world.phase(&agent, &begun.id, Phase::Succeeded).await?;
     world.room_was_there(since, 4)?;
-    world.nothing_left().await
-}
-
-/// Expiry heeds no annotation: Karpenter drains what is left, and finds room for it.
-async fn a_candidate_that_expires_while_we_drain_is_left_to_karpenter_and_room_is_kept(world: &World) -> Result<()> {
-    let (_karpenter, agent, candidate) = slow_to_drain(world, &expiring("22s"), "5").await?;
-    // What comes later stays.
-    expiring("Never").replace(&world.client).await?;
-    let since = world.recorder.now();
-    let begun = rotate(world, &agent, &candidate).await?;
-    let draining = world.phase(&agent, &begun.id, Phase::Draining).await?;
-    let done = world.phase(&agent, &begun.id, Phase::Superseded).await?;
-    ensure!(draining.progress.to_move == 4 && done.progress.evicted < 4, "{done:#?}");
-    gone(world, &candidate).await?;
-    world.running("web", 4).await?;
-    world.room_was_there(since, 4)?;
-    settled(world, GENERAL, 1).await?;
     world.nothing_left().await
 }
 
