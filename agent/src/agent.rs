@@ -17,6 +17,7 @@ use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
 use crate::lease::{self, Election, Times};
+use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
@@ -35,6 +36,8 @@ pub struct Config {
     /// Whether it may act. Without, it never stands for election: it shows what the records say and takes in wishes, for
     /// whoever leads. Default true.
     pub acts: bool,
+    /// Whether the objects that it needs are in the cluster, or created before it begins anything. Default there.
+    pub standing: Standing,
     /// Namespace of the records and the Lease. Default [`names::NAMESPACE`].
     pub namespace: String,
     /// Image that placeholders pause in. Default [`Config::PAUSE_IMAGE`].
@@ -74,6 +77,7 @@ impl Default for Config {
         Self {
             identity: None,
             acts: true,
+            standing: Standing::Installed,
             namespace: names::NAMESPACE.to_owned(),
             placeholder_image: Self::PAUSE_IMAGE.to_owned(),
             max_concurrent: Self::MAX_CONCURRENT,
@@ -144,6 +148,7 @@ impl Agent {
         });
         let store = Store::new(client.clone(), &config.namespace, clock);
         let views = Views::default();
+        let probe = Probe::new(client.clone(), config.placeholder_image.clone(), config.standing, clock);
         let engine = EngineConfig {
             placeholder_image: config.placeholder_image,
             max_concurrent: config.max_concurrent,
@@ -182,7 +187,8 @@ impl Agent {
             engine.run().await;
             "the engine"
         });
-        let api = http::Api { cache, views, store, term, client, reader, clock, closing: CancellationToken::new() };
+        let closing = CancellationToken::new();
+        let api = http::Api { cache, views, store, term, client, reader, probe, clock, closing };
         let closing = api.closing.clone().drop_guard();
         Self { api, holder, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }

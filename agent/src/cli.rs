@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use rotate_shared::names;
 
 use crate::agent::{Config, PodCache};
+use crate::probe::Standing;
 
 /// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
 #[derive(Clone, Debug, Parser)]
@@ -101,6 +102,7 @@ impl Run {
         }
         Ok(Config {
             acts: true,
+            standing: Standing::Installed,
             identity: None,
             namespace: self.namespace.clone(),
             placeholder_image: self.placeholder_image.clone(),

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod drain;
 pub mod http;
 pub mod lease;
+pub mod probe;
 pub mod provider;
 pub mod rotation;
 pub mod serve;

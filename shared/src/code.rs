@@ -117,6 +117,10 @@ pub enum Code {
     NeedsNewNode,
     /// Nodes and Pods that were not looked at, because the agent reads only what it works on.
     NotLookedAt,
+    /// What the API server makes of placeholders was not asked, or could not be.
+    NotProbed,
+    /// The API server changes our placeholder, which does no harm.
+    PlaceholderChanged,
     /// A code of another version.
     #[serde(other)]
     Unknown,

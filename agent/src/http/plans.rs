@@ -18,6 +18,7 @@ use crate::cache::wanted::Hold;
 use crate::cache::{Node, Partition, feed};
 use crate::provider::ProviderObjects;
 use crate::rotation::scopes;
+use crate::surge::plan::{self, Planned};
 
 /// Nodes whose volumes are read at once: a plan of a whole fleet must not flood the API server.
 const AT_ONCE: usize = 4;
@@ -44,7 +45,10 @@ pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> R
     let objects = &objects.map_err(|error| Refusal::upstream("read what stands behind the nodes", &error))?;
     // A `Vec` of futures: a closure in the stream would not be general enough over its lifetimes to be `Send`.
     let plans: Vec<_> = nodes.iter().map(|node| one(api, node, objects, options)).collect();
-    stream::iter(plans).buffered(AT_ONCE).try_collect().await
+    let mut plans: Vec<Planned> = stream::iter(plans).buffered(AT_ONCE).try_collect().await?;
+    let probed = api.probe.probe(&mut plans, options).await;
+    probed.map_err(|error| Refusal::new(Code::UpstreamFailed, format!("failed to {error}")))?;
+    Ok(plans.into_iter().map(|planned| planned.plan).collect())
 }
 
 /// Has Pods read, where not all of them are.
@@ -55,22 +59,22 @@ async fn look_at(api: &Api, scopes: BTreeSet<Partition>) -> Result<Hold, Refusal
     })
 }
 
-async fn one(api: &Api, node: &Node, objects: &ProviderObjects, options: &Options) -> Result<Plan, Refusal> {
+async fn one(api: &Api, node: &Node, objects: &ProviderObjects, options: &Options) -> Result<Planned, Refusal> {
     // Each for as long as the plan is made.
     let _node = look_at(api, [Partition::node(&node.name)].into()).await?;
     let pods = api.state()?.pods_on(&node.name);
     let _namespaces = look_at(api, scopes::namespaces(&pods)).await?;
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
-    let plan = crate::surge::plan::plan(&*api.state()?, &node.name, &volumes, objects, options, api.clock.now());
-    let mut plan = plan.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
+    let planned = plan::planned(&*api.state()?, &node.name, &volumes, objects, options, api.clock.now());
+    let mut planned = planned.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
     if let Some(live) = api.views.live(&node.uid) {
-        plan.blockers.push(Notice {
+        planned.plan.blockers.push(Notice {
             code: Code::AlreadyRotating,
             object: format!("rotation/{}", live.id),
             message: "rotates this node already".to_owned(),
             remedy: format!("follow it with: kubectl rotate status {} -w", live.id),
         });
     }
-    Ok(plan)
+    Ok(planned)
 }

@@ -15,6 +15,7 @@ use super::problem::Refusal;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::lease::Term;
+use crate::probe::Probe;
 use crate::provider::Reader;
 use crate::rotation::store::{Entry, Store};
 use crate::rotation::views::Views;
@@ -28,6 +29,7 @@ pub(crate) struct Api {
     pub(crate) term: watch::Receiver<Option<Term>>,
     pub(crate) client: Client,
     pub(crate) reader: Reader,
+    pub(crate) probe: Probe,
     pub(crate) clock: Clock,
     /// Cancelled when the agent shuts down: answers that would go on end.
     pub(crate) closing: CancellationToken,

@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 use super::state::Api;
 use crate::cache::{Cache, Node, Resources, State};
 use crate::clock::Clock;
+use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
@@ -41,6 +42,7 @@ pub(super) fn with_client(client: Client) -> Api {
         store: Store::new(client.clone(), names::NAMESPACE, clock),
         term: watch::channel(None).1,
         reader: Reader::new(client.clone(), clock),
+        probe: Probe::new(client.clone(), "registry.example/pause".to_owned(), Standing::Installed, clock),
         client,
         clock,
         closing: CancellationToken::new(),

@@ -62,15 +62,12 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// A placeholder outlives every wait of its rotation by an hour, so that one that is held for long by a closed
-    /// budget is not lost, and one that we forget ends. The API server takes 31 bits.
     pub(super) fn of(record: &Record) -> Self {
-        let waits = record.options.surge_timeout_seconds.saturating_add(record.options.settle_timeout_seconds);
         Self {
             rotation: record.id.clone(),
             node: record.node.clone(),
             node_uid: record.node_uid.clone(),
-            deadline_seconds: i32::try_from(waits.saturating_add(3600)).unwrap_or(i32::MAX).into(),
+            deadline_seconds: placeholder::deadline_seconds(&record.options),
         }
     }
 }

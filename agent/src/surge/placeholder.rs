@@ -9,8 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
-use rotate_shared::Amounts;
-use rotate_shared::names;
+use rotate_shared::{Amounts, Options, names};
 
 use super::constraints::Placement;
 use crate::cache::Resources;
@@ -40,6 +39,14 @@ pub struct Placeholder {
     /// The image it pauses in: started with the argument `pause`, which the agent's own image understands and a plain
     /// pause image ignores.
     pub image: String,
+}
+
+/// Seconds after which a placeholder ends by itself. It outlives every wait of its rotation by an hour, so that one that is
+/// held for long by a closed budget is not lost, and one that we forget ends. The API server takes 31 bits.
+#[must_use]
+pub fn deadline_seconds(options: &Options) -> i64 {
+    let waits = options.surge_timeout_seconds.saturating_add(options.settle_timeout_seconds);
+    i32::try_from(waits.saturating_add(3600)).unwrap_or(i32::MAX).into()
 }
 
 /// The object to create. It has no owner reference: nothing in the cluster outlives a rotation that could own it, and

@@ -6,7 +6,7 @@ use rotate_shared::{API_VERSION, Code, Options, Plan};
 
 use super::classify::Context;
 use super::constraints;
-use super::moves::{self, JudgedPod, Moves};
+use super::moves::{JudgedPod, Moves, RoomClass};
 use super::promise::{Promise, promise};
 use super::room::Preview;
 use crate::cache::{Resources, State, Volumes};
@@ -20,6 +20,15 @@ const HOLD_SECONDS: u64 = 5;
 /// For one group of Pods to shut down and for their replacements to be bound: the default grace period.
 const GROUP_SECONDS: u64 = 30;
 
+/// A plan, with what its placeholders are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// As shown.
+    pub plan: Plan,
+    /// The room of each of its classes.
+    pub classes: Vec<RoomClass>,
+}
+
 /// Plans the rotation of a node. `None`: no such node.
 #[must_use]
 pub fn plan(
@@ -30,6 +39,19 @@ pub fn plan(
     options: &Options,
     now: Timestamp,
 ) -> Option<Plan> {
+    planned(state, node, volumes, objects, options, now).map(|planned| planned.plan)
+}
+
+/// Plans the rotation of a node, for who goes on to ask what becomes of its placeholders. `None`: no such node.
+#[must_use]
+pub fn planned(
+    state: &State,
+    node: &str,
+    volumes: &Volumes,
+    objects: &ProviderObjects,
+    options: &Options,
+    now: Timestamp,
+) -> Option<Planned> {
     let node = state.node(node)?;
     let provider = provider::detect(node);
     let Promise { mut moves, preview } = promise(state, &Context { node, volumes, options, now }, objects);
@@ -46,7 +68,7 @@ pub fn plan(
         warnings.push(not_looked_at(&node.name));
     }
 
-    Some(Plan {
+    let plan = Plan {
         api_version: API_VERSION.to_owned(),
         kind: "Plan".to_owned(),
         node: node.name.to_string(),
@@ -59,7 +81,30 @@ pub fn plan(
         pods: moves.pods.iter().map(planned_pod).collect(),
         blockers,
         warnings,
-    })
+    };
+    Some(Planned { plan, classes: moves.classes })
+}
+
+impl Planned {
+    /// Its placeholders, by class.
+    #[must_use]
+    pub fn rooms(&self) -> Vec<Rooms<'_>> {
+        let count = |class: &RoomClass| {
+            let placeholders = self.plan.placeholders.iter().filter(|placeholder| placeholder.class == class.id);
+            u32::try_from(placeholders.count()).unwrap_or(u32::MAX)
+        };
+        let rooms = self.classes.iter().map(|class| Rooms { class, count: count(class) });
+        rooms.collect()
+    }
+}
+
+/// Placeholders of one class.
+#[derive(Clone, Copy, Debug)]
+pub struct Rooms<'a> {
+    /// What each holds.
+    pub class: &'a RoomClass,
+    /// How many there are to be.
+    pub count: u32,
 }
 
 /// Pods that room is reserved for.
@@ -100,7 +145,7 @@ fn placeholder((judged, class): (&JudgedPod, &str)) -> PlannedPlaceholder {
 }
 
 fn classes(moves: &Moves, preview: &Preview) -> Vec<Class> {
-    let describe = |(class, room): (&moves::RoomClass, &Vec<_>)| {
+    let describe = |(class, room): (&RoomClass, &Vec<_>)| {
         let pods = reserved(moves).filter(|(_, id)| *id == class.id).count();
         Class {
             id: class.id.clone(),

@@ -8,7 +8,7 @@ use crate::world::{World, problem, success};
 #[tokio::test(start_paused = true)]
 async fn a_plan_counts_what_would_move_and_touches_nothing() {
     let world = World::start().await;
-    let writes = |world: &World| world.sim.requests().iter().filter(|request| request.method != "GET").count();
+    let writes = |world: &World| world.sim.requests().iter().filter(|request| request.writes()).count();
     let nodes: NodeList = world.get("/v1/nodes?selector=pool%3Dweb").await;
     let before = writes(&world);
     let (_, plans) = success::<PlanList>(world.post("/v1/plans", &json!({ "selector": "pool=web" })).await).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube::Client;
 use rotate_agent::bootstrap::{self, BootstrapError, Object};
+use rotate_agent::probe::Standing;
 use rotate_agent::{Agent as Engine, AgentError, Config};
 use rotate_shared::plan::PlanRequest;
 use rotate_shared::{CancelRequest, Phase, Plan, Rotation};
@@ -78,7 +79,9 @@ impl Embedded {
             Role::End => missing.is_empty(),
             Role::Wish | Role::Look => false,
         };
-        let config = Config { acts, pod_cache: session.pod_cache(), ..Config::default() };
+        // What is missing is created before a rotation begins, and only looked at by who only looks.
+        let standing = if acts || missing.is_empty() { Standing::Installed } else { Standing::ToBeInstalled };
+        let config = Config { acts, standing, pod_cache: session.pod_cache(), ..Config::default() };
         let engine = Engine::start(config, client, session.clock);
         if acts {
             match leads(&engine).await {

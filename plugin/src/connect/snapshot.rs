@@ -6,9 +6,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use kube::Client;
+use rotate_agent::Config;
 use rotate_agent::cache::selector::Selector;
 use rotate_agent::cache::snapshot::{Snapshot, SnapshotError};
 use rotate_agent::cache::{State, Volumes, feed};
+use rotate_agent::probe::{Probe, Standing};
 use rotate_agent::provider::ProviderObjects;
 use rotate_agent::surge::plan;
 use rotate_shared::{Options, OptionsRequest, Plan};
@@ -85,9 +87,13 @@ pub(crate) async fn plan_cluster(
     for node in names(&state, target)? {
         let volumes = feed::volumes(&client, &state.pods_on(&node)).await;
         let volumes = volumes.map_err(|error| Failure::Other(format!("failed to {error}")))?;
-        plans.push(one(&state, &node, &volumes, &options, session.clock.now())?);
+        let planned =
+            plan::planned(&state, &node, &volumes, &ProviderObjects::default(), &options, session.clock.now());
+        plans.push(planned.ok_or(Failure::NoSuchNode(node))?);
     }
-    Ok(plans)
+    let probe = Probe::new(client, Config::PAUSE_IMAGE.to_owned(), Standing::Person, session.clock);
+    probe.probe(&mut plans, &options).await.map_err(|error| Failure::Other(format!("failed to {error}")))?;
+    Ok(plans.into_iter().map(|planned| planned.plan).collect())
 }
 
 /// The beginning of a list: where to go on.
