@@ -25,7 +25,7 @@ use crate::drain::blockers::{self, Allowance};
 use crate::drain::order;
 use crate::provider::{self, ProviderObjects};
 use crate::surge::classify::{self, Context};
-use crate::surge::constraints;
+use crate::surge::constraints::{self, Reach};
 use crate::surge::promise::promise;
 
 /// How long a disruption budget is closed before one of its Pods is asked for all the same.
@@ -265,7 +265,7 @@ fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
             }
             let mut room = None;
             if verdict.reserved && record.options.surge != SurgeMode::None {
-                match constraints::translate(&pod, node, state, &memory.volumes) {
+                match constraints::translate(&pod, node, state, &memory.volumes, Reach::Own) {
                     Ok(placement) => room = Some((pod.shape.requests.to_amounts(), placement)),
                     Err(refused) if record.options.force || verdict.disposition == Disposition::Wait => {
                         let unreserved = |notice| Notice { code: Code::NotReserved, remedy: String::new(), ..notice };

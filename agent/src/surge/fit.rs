@@ -59,6 +59,11 @@ type Domain = (Box<str>, Box<str>);
 // === impl Cluster ===
 
 impl<'a> Cluster<'a> {
+    /// The cluster as it is.
+    pub(crate) fn alone(state: &'a State) -> Self {
+        Self { state, gone: const { &BTreeSet::new() }, placed: &[], joined: &[] }
+    }
+
     /// Prepares the answers for a Pod.
     pub(crate) fn ask(self, pod: &'a Pod) -> Question<'a> {
         Question {
@@ -95,20 +100,40 @@ impl<'a> Cluster<'a> {
     /// is let in anywhere.
     fn company(&self, pod: &Pod) -> Option<BTreeSet<Domain>> {
         let affinity = &pod.shape.affinity;
-        let first = affinity.first()?;
-        let means = |other: &Pod| {
-            let sure = |term| terms::selects(term, &pod.namespace, &other.namespace, &other.labels) == Selected::Yes;
-            affinity.iter().all(sure)
-        };
-        let among = self.meant(first, &pod.namespace);
-        let company: Vec<_> = among.into_iter().filter(|other| other.uid != pod.uid && means(other)).collect();
-        if company.is_empty() && means(pod) {
+        if affinity.is_empty() {
+            return None;
+        }
+        let company = self.companions(pod);
+        if company.is_empty() && self.is_company(pod, pod) {
             return None;
         }
         let domains = company
             .iter()
             .flat_map(|other| affinity.iter().filter_map(|term| self.domain_of(other, &term.topology_key)));
         Some(domains.collect())
+    }
+
+    /// Bound Pods that all affinity terms of a Pod mean.
+    pub(crate) fn companions(&self, pod: &Pod) -> Vec<Pod> {
+        let Some(first) = pod.shape.affinity.first() else { return Vec::new() };
+        let mut among = self.meant(first, &pod.namespace);
+        among.retain(|other| other.uid != pod.uid && self.is_company(other, pod));
+        among
+    }
+
+    /// Whether there are Pods that all affinity terms may mean, if their namespaces have certain labels.
+    pub(crate) fn may_have_companions(&self, pod: &Pod) -> bool {
+        let affinity = &pod.shape.affinity;
+        let may =
+            |term, other: &Pod| terms::selects(term, &pod.namespace, &other.namespace, &other.labels) != Selected::No;
+        let among = affinity.first().map(|first| self.meant(first, &pod.namespace)).unwrap_or_default();
+        among.iter().any(|other| other.uid != pod.uid && affinity.iter().all(|term| may(term, other)))
+    }
+
+    /// Whether all affinity terms of `pod` mean `other`.
+    pub(crate) fn is_company(&self, other: &Pod, pod: &Pod) -> bool {
+        let sure = |term| terms::selects(term, &pod.namespace, &other.namespace, &other.labels) == Selected::Yes;
+        pod.shape.affinity.iter().all(sure)
     }
 
     /// How many Pods each domain of a spread constraint has, over the nodes that count.
@@ -236,6 +261,23 @@ impl Question<'_> {
         let spread = shape.spread.iter().map(|spread| &spread.topology_key);
         let repelled = self.repelled.keys().map(|(key, _)| key);
         nodes.chain(pods).chain(spread).chain(repelled).any(|looked_at| **looked_at == *key)
+    }
+
+    /// The values of a label of nodes that anti-affinity closes to the Pod.
+    pub(crate) fn repelled_from(&self, key: &str) -> BTreeSet<&str> {
+        let of_key = self.repelled.keys().filter(|(closed, _)| **closed == *key);
+        of_key.map(|(_, value)| &**value).collect()
+    }
+
+    /// Whether a spread constraint, told by its place, would still let the last of `more` matching Pods into a domain.
+    pub(crate) fn spread_admits(&self, place: usize, domain: &str, more: i64) -> bool {
+        let (spread, counts) = (&self.pod.shape.spread[place], &self.spread[place]);
+        let Some(there) = counts.get(domain) else { return false };
+        let before = there + (more - 1).max(0);
+        let others = counts.iter().filter(|(other, _)| ***other != *domain).map(|(_, count)| *count);
+        let enough = counts.len() >= usize::try_from(spread.min_domains).unwrap_or(1);
+        let least = if enough { others.chain([before]).min().unwrap_or(0) } else { 0 };
+        there + more - least <= i64::from(spread.max_skew)
     }
 
     fn is_known(&self, node: &Node) -> Result<(), Misfit> {

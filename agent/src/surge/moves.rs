@@ -1,14 +1,14 @@
 //! What a rotation of a node moves and what room that needs: one home for the plan and for the engine.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rotate_shared::options::SurgeMode;
 use rotate_shared::plan::{Disposition, Notice, PodReason};
 use rotate_shared::{Code, names};
 
 use super::classify::{self, Context, Verdict};
-use super::constraints::{self, Placement};
+use super::constraints::{self, Placement, Reach};
 use crate::cache::index::Unreadable;
 use crate::cache::{Node, Pod, Resources, State};
 use crate::drain::{blockers, order};
@@ -69,8 +69,17 @@ pub fn class_id(place: usize) -> String {
     if place < 26 { letter.to_string() } else { format!("{}{letter}", class_id(place / 26 - 1)) }
 }
 
-/// Judges a node and everything on it. For some Pods no room is reserved, by UID, and why.
-pub(super) fn moves(state: &State, context: &Context<'_>, unreserved: &BTreeMap<String, Notice>) -> Moves {
+/// What was found of Pods when room was looked for, by UID.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// Those that may go to every domain that would admit them: their own has no room.
+    pub(super) elsewhere: BTreeSet<String>,
+    /// Those for which no room is reserved, and why.
+    pub(super) unreserved: BTreeMap<String, Notice>,
+}
+
+/// Judges a node and everything on it.
+pub(super) fn moves(state: &State, context: &Context<'_>, found: &Found) -> Moves {
     let mut moves = Moves { blockers: node_blockers(context), ..Moves::default() };
     moves.blockers.extend(state.unreadable_on(&context.node.name).map(unreadable));
     let mut rooms = Vec::new();
@@ -83,10 +92,12 @@ pub(super) fn moves(state: &State, context: &Context<'_>, unreserved: &BTreeMap<
         let mut room = None;
         if reserved && context.options.surge == SurgeMode::None {
             evicted_as_it_is += 1;
-        } else if let Some(why) = unreserved.get(&*judged.pod.uid).filter(|_| reserved) {
+        } else if let Some(why) = found.unreserved.get(&*judged.pod.uid).filter(|_| reserved) {
             moves.warnings.push(not_reserved(Notice { object: object(&judged.pod), ..why.clone() }));
         } else if reserved {
-            match constraints::translate(&judged.pod, context.node, state, context.volumes) {
+            let elsewhere = found.elsewhere.contains(&*judged.pod.uid);
+            let reach = if elsewhere { Reach::Admitting } else { Reach::Own };
+            match constraints::translate(&judged.pod, context.node, state, context.volumes, reach) {
                 Ok(placement) => room = Some((judged.pod.shape.requests.clone(), placement)),
                 // A Pod on its way out cannot be held back any more.
                 Err(refused) if context.options.force || disposition == Disposition::Wait => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Affinity, Capabilities, Container, ContainerPort, NodeAffinity, NodeSelector, NodeSelectorRequirement,
-    NodeSelectorTerm, Pod as ApiPod, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec,
+    NodeSelectorTerm, Pod as ApiPod, PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec,
     ResourceRequirements, SeccompProfile, SecurityContext, Toleration as ApiToleration,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
@@ -155,10 +155,13 @@ fn affinity(placement: &Placement) -> Option<Affinity> {
         required_during_scheduling_ignored_during_execution: Some(terms),
         ..PodAntiAffinity::default()
     });
-    if node_affinity.is_none() && pod_anti_affinity.is_none() {
-        return None;
-    }
-    Some(Affinity { node_affinity, pod_anti_affinity, ..Affinity::default() })
+    let terms: Option<Vec<_>> = some(placement.affinity.iter().map(pod_term).collect());
+    let pod_affinity = terms.map(|terms| PodAffinity {
+        required_during_scheduling_ignored_during_execution: Some(terms),
+        ..PodAffinity::default()
+    });
+    let affinity = Affinity { node_affinity, pod_affinity, pod_anti_affinity };
+    (affinity != Affinity::default()).then_some(affinity)
 }
 
 fn node_selector(expressions: &[Expression]) -> Option<BTreeMap<String, String>> {

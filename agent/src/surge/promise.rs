@@ -2,20 +2,19 @@
 //!
 //! ```text
 //! moves ──▶ room::preview ──▶ enough for every class: that is it
-//!   ▲                    └──▶ not enough ──▶ Pods on their way out: not reserved, warned ─┐
+//!   ▲                    └──▶ not enough ──▶ not in the candidate's zone: elsewhere ──────┐
+//!   │                                  ├──▶ Pods on their way out: not reserved, warned ──┤
 //!   │                                  ├──▶ --force: the class is not reserved, warned ───┤
 //!   └───────────────────────────────────────────────────────────────────────────────────┘
 //!                                      └──▶ otherwise: a blocker for the class
 //! ```
-
-use std::collections::BTreeMap;
 
 use rotate_shared::plan::{Disposition, Notice};
 use rotate_shared::{Amounts, Code, Options};
 
 use super::classify::{self, Context};
 use super::constraints;
-use super::moves::{self, Moves};
+use super::moves::{self, Found, Moves};
 use super::room::{self, Missing, Preview};
 use crate::cache::{Node, Pod, Resources, State};
 use crate::provider::{self, Headroom, NewNode, ProviderObjects};
@@ -38,21 +37,26 @@ pub(crate) fn promise(state: &State, context: &Context<'_>, objects: &ProviderOb
 
 /// The same where these nodes may be had.
 pub(super) fn promise_within(state: &State, context: &Context<'_>, headroom: &[Headroom]) -> Promise {
-    let mut unreserved = BTreeMap::new();
-    // Ends: each turn takes Pods of a class off those that room is reserved for.
+    let mut found = Found::default();
+    // Ends: each turn lets a Pod go further, or takes one off those that room is reserved for.
     loop {
-        let mut moves = moves::moves(state, context, &unreserved);
+        let mut moves = moves::moves(state, context, &found);
         let preview = room::preview(state, context.node, &moves, headroom);
-        let before = unreserved.len();
+        let (mut further, mut given_up) = (false, false);
         for missing in &preview.missing {
+            let members = || moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class));
+            let stayed = members().filter(|judged| found.elsewhere.insert(judged.pod.uid.to_string())).count();
+            if stayed > 0 {
+                further = true;
+                continue;
+            }
             let notice = no_room(missing, &moves, headroom, context.options);
-            for judged in moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class)) {
-                if context.options.force || judged.disposition == Disposition::Wait {
-                    unreserved.insert(judged.pod.uid.to_string(), notice.clone());
-                }
+            for judged in members().filter(|judged| context.options.force || judged.disposition == Disposition::Wait) {
+                found.unreserved.insert(judged.pod.uid.to_string(), notice.clone());
+                given_up = true;
             }
         }
-        if unreserved.len() == before {
+        if !further && !given_up {
             for missing in &preview.missing {
                 moves.blockers.push(no_room(missing, &moves, headroom, context.options));
                 let members = moves.pods.iter_mut().filter(|judged| judged.class.as_ref() == Some(&missing.class));

@@ -99,7 +99,11 @@ pub(crate) async fn promise_is_kept(cluster: &impl Cluster, scene: &Scene) -> Re
         let state = state_of(cluster).await;
         let original = read(object);
         let node = state.node(&candidate).expect("the candidate is there");
-        let Ok(placement) = constraints::translate(&original, node, &state, &Volumes::default()) else { continue };
+        let Ok(placement) =
+            constraints::translate(&original, node, &state, &Volumes::default(), constraints::Reach::Own)
+        else {
+            continue;
+        };
         let room = cluster.create(placeholder_of(&original, placement)).await;
         let [room, room_uid] = ["name", "uid"].map(|field| room["metadata"][field].as_str().unwrap_or_default());
         let Some(held) = cluster.decided(names::ROOM_NAMESPACE, room).await else {

@@ -1,6 +1,9 @@
+use rotate_shared::names::ROOM_NAMESPACE;
 use serde_json::{Value, json};
 
+use super::apart::means;
 use super::*;
+use crate::cache::selector::{Operator, Selector};
 use crate::surge::testing::{self, merge, pod};
 
 fn cand() -> Node {
@@ -15,7 +18,7 @@ fn translated_among(over: &Value, others: impl IntoIterator<Item = Pod>) -> Resu
     let subject = labelled(over);
     let state =
         testing::state([cand(), testing::node("other", &json!({}))], others.into_iter().chain([subject.clone()]));
-    translate(&subject, &cand(), &state, &Volumes::default())
+    translate(&subject, &cand(), &state, &Volumes::default(), Reach::Own)
 }
 
 /// A Pod of the workload `web`.
@@ -193,14 +196,108 @@ fn a_hostname_spread_becomes_anti_affinity_to_the_workload() {
 }
 
 #[test]
-fn required_pod_affinity_and_resource_claims_block() {
-    let affinity = json!({ "spec": { "affinity": { "podAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution":
-            [{ "topologyKey": ZONE, "labelSelector": { "matchLabels": { "app": "db" } } }],
-    } } } });
-    assert!(refused(translated(&affinity)).contains("Pod affinity"));
+fn resource_claims_block() {
     let claims = json!({ "spec": { "resourceClaims": [{ "name": "gpu" }] } });
     assert!(refused(translated(&claims)).contains("resource claims"));
+}
+
+fn affinity(key: &str, app: &str) -> Value {
+    json!({ "spec": { "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution":
+        [{ "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } }],
+    } } } })
+}
+
+/// A Pod of a workload on a node.
+fn of(app: &str, name: &str, on: &str, over: &Value) -> Pod {
+    let mut object = json!({ "metadata": { "labels": { "app": app } }, "spec": { "nodeName": on } });
+    merge(&mut object, over);
+    pod("shop", name, &object)
+}
+
+#[test]
+fn required_affinity_to_pods_elsewhere_is_kept_with_the_namespace_spelled_out() {
+    let placement = translated_among(&affinity(HOSTNAME, "db"), [of("db", "db-1", "other", &json!({}))]).unwrap();
+    let [term] = &placement.affinity[..] else { panic!("one term") };
+    assert_eq!(term.namespaces, [Box::from("shop")]);
+    assert_eq!(describe(&placement), ["on a host with Pods app=db of shop"]);
+    let zonal = translated_among(&affinity(ZONE, "db"), [of("db", "db-1", "other", &json!({}))]).unwrap();
+    assert_eq!(
+        describe(&zonal),
+        ["topology.kubernetes.io/zone=a", "in a topology.kubernetes.io/zone with Pods app=db of shop"],
+        "and held to where they are: others of them may leave this node"
+    );
+}
+
+#[test]
+fn required_affinity_to_pods_of_this_node_alone_holds_both_to_its_zone() {
+    let db = of("db", "db-1", "cand", &json!({}));
+    let placement = translated_among(&affinity(ZONE, "db"), [db.clone()]).unwrap();
+    assert_eq!((&placement.node_selector[..], placement.affinity.len()), (&[within(ZONE, "a")][..], 0));
+
+    let state = testing::state([cand()], [db.clone(), labelled(&affinity(ZONE, "db"))]);
+    let company = translate(&db, &cand(), &state, &Volumes::default(), Reach::Admitting).unwrap();
+    assert_eq!(company.node_selector, [within(ZONE, "a")], "whoever leaves first has to come back to the zone");
+}
+
+#[test]
+fn required_affinity_to_pods_of_this_host_alone_blocks() {
+    let message = refused(translated_among(&affinity(HOSTNAME, "db"), [of("db", "db-1", "cand", &json!({}))]));
+    assert!(message.contains("cannot move one after another"), "{message}");
+    let sibling = of("web", "web-2", "cand", &affinity(HOSTNAME, "web"));
+    assert!(refused(translated_among(&affinity(HOSTNAME, "web"), [sibling])).contains("one after another"));
+}
+
+#[test]
+fn required_affinity_to_its_own_kind_alone_is_dropped() {
+    for key in [HOSTNAME, ZONE] {
+        assert_eq!(translated(&affinity(key, "web")).unwrap(), Placement::default(), "{key}");
+    }
+}
+
+#[test]
+fn required_affinity_to_pods_that_there_are_none_of_blocks() {
+    assert!(refused(translated(&affinity(ZONE, "db"))).contains("of which there are none"));
+}
+
+#[test]
+fn required_affinity_to_namespaces_whose_labels_are_not_known_blocks() {
+    let mut over = affinity(ZONE, "db");
+    over["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["namespaceSelector"] =
+        json!({ "matchLabels": { "team": "a" } });
+    let message = refused(translated_among(&over, [of("db", "db-1", "other", &json!({}))]));
+    assert!(message.contains("labels are not known"), "{message}");
+}
+
+/// The same in any zone that would admit it, among nodes of the zones a (the candidate), b and c.
+fn anywhere(over: &Value, others: impl IntoIterator<Item = Pod>) -> Placement {
+    let subject = labelled(over);
+    let zone = |name: &str, zone: &str| testing::node(name, &json!({ "metadata": { "labels": { ZONE: zone } } }));
+    let nodes = [cand(), zone("in-b", "b"), zone("in-c", "c")];
+    let state = testing::state(nodes, others.into_iter().chain([subject.clone()]));
+    translate(&subject, &cand(), &state, &Volumes::default(), Reach::Admitting).unwrap()
+}
+
+fn zones(placement: &Placement) -> Vec<String> {
+    placement.node_affinity.iter().flatten().map(ToString::to_string).collect()
+}
+
+#[test]
+fn another_zone_is_one_that_the_spread_admits_with_all_that_leave() {
+    let over = spread(ZONE, "DoNotSchedule");
+    assert_eq!(zones(&anywhere(&over, [])), ["topology.kubernetes.io/zone in (a,b,c)"]);
+    // a has this one, b one and c none: only a and c would do.
+    let other = || of("web", "web-2", "in-b", &json!({}));
+    assert_eq!(zones(&anywhere(&over, [other()])), ["topology.kubernetes.io/zone in (a,c)"]);
+    // Two leave: both could go to c, which would then have two, and a none.
+    let sibling = of("web", "web-3", "cand", &over);
+    let placement = anywhere(&over, [other(), sibling]);
+    assert_eq!((zones(&placement), placement.node_selector), (vec![], vec![within(ZONE, "a")]));
+}
+
+#[test]
+fn another_zone_is_one_without_those_that_it_keeps_off() {
+    let over = anti_affinity(ZONE, &json!({}));
+    assert_eq!(zones(&anywhere(&over, [of("web", "web-2", "in-b", &over)])), ["topology.kubernetes.io/zone in (a,c)"]);
 }
 
 fn repelling(namespace: &str, key: &str, term: &Value) -> Pod {
@@ -239,9 +336,18 @@ fn another_workloads_hostname_anti_affinity_blocks_where_nothing_tells_its_pods(
 }
 
 #[test]
-fn another_workloads_zone_anti_affinity_keeps_the_candidates_zone() {
+fn another_workloads_zone_anti_affinity_becomes_the_inverse_term_too() {
     let placement = translated_among(&json!({}), [repelling("shop", ZONE, &json!({}))]).unwrap();
+    assert_eq!(describe(&placement), ["not in a topology.kubernetes.io/zone with Pods app=db of shop"]);
+    assert!(placement.node_selector.is_empty());
+}
+
+#[test]
+fn beside_a_term_for_itself_anothers_zone_anti_affinity_keeps_the_candidates_zone() {
+    let own = anti_affinity(HOSTNAME, &json!({}));
+    let placement = translated_among(&own, [repelling("shop", ZONE, &json!({}))]).unwrap();
     assert_eq!(placement.node_selector, [within(ZONE, "a")]);
+    assert_eq!(placement.anti_affinity.len(), 1, "a second term would keep replacements waiting");
 }
 
 #[test]
@@ -287,7 +393,7 @@ fn with_claims(over: &Value, claims: &[(&str, Claim)]) -> Result<Placement, Vec<
     let subject = labelled(&object);
     let state = testing::state([cand()], [subject.clone()]);
     let claims = claims.iter().map(|(name, claim)| (("shop".into(), Box::from(*name)), claim.clone())).collect();
-    translate(&subject, &cand(), &state, &Volumes { claims })
+    translate(&subject, &cand(), &state, &Volumes { claims }, Reach::Own)
 }
 
 fn bound(terms: Option<Vec<NodeTerm>>) -> Claim {
@@ -372,7 +478,7 @@ fn a_toleration_of_everything_becomes_one_for_each_taint_there_is() {
     } }),
     );
     let state = testing::state([tainted, cordoned.clone()], [subject.clone()]);
-    let tolerations = translate(&subject, &cordoned, &state, &Volumes::default()).unwrap().tolerations;
+    let tolerations = translate(&subject, &cordoned, &state, &Volumes::default(), Reach::Own).unwrap().tolerations;
     let keys: Vec<_> = tolerations.iter().map(|toleration| &*toleration.key).collect();
     assert_eq!(keys, ["gpu"]);
     assert!(!tolerations.iter().any(|toleration| toleration.tolerates(&classify::cordon_taint())));

@@ -10,7 +10,7 @@ fn for_pod(over: &Value) -> Value {
     let pod = testing::pod("shop", "web-1", over);
     let node = testing::node("cand", &json!({}));
     let state = testing::state([node.clone()], [pod.clone()]);
-    let placement = constraints::translate(&pod, &node, &state, &Volumes::default()).unwrap();
+    let placement = constraints::translate(&pod, &node, &state, &Volumes::default(), constraints::Reach::Own).unwrap();
     let placeholder = Placeholder {
         name: names::placeholder_name("0123456789", &pod.uid, 0),
         rotation: "0123456789".to_owned(),
@@ -128,7 +128,7 @@ fn the_placement_is_read_back_as_it_was_meant() {
     let pod = testing::pod("shop", "web-1", &over);
     let node = testing::node("cand", &json!({}));
     let state = testing::state([node.clone()], [pod.clone()]);
-    let placement = constraints::translate(&pod, &node, &state, &Volumes::default()).unwrap();
+    let placement = constraints::translate(&pod, &node, &state, &Volumes::default(), constraints::Reach::Own).unwrap();
     let mut object = for_pod(&over);
     object["metadata"]["uid"] = json!("placeholder");
     object["metadata"]["creationTimestamp"] = json!(testing::CREATED);

@@ -345,6 +345,7 @@ fn placeholder(class: &RoomClass, pod: &Pod) -> Pod {
             node_affinity: placement.node_affinity.clone(),
             tolerations: placement.tolerations.clone(),
             host_ports: placement.host_ports.clone(),
+            affinity: placement.affinity.clone(),
             anti_affinity: placement.anti_affinity.clone(),
             ..Shape::default()
         }),

@@ -217,3 +217,24 @@ fn room_that_is_there_only_if_the_scheduler_is_lucky_is_not_promised() {
     let ample = judged(pods(), vec![node("a", "3500m"), node("b", "3500m")], &[], &Options::default());
     assert_eq!(ample.moves.blockers, []);
 }
+
+fn in_zone(name: &str, zone: &str, cpu: &str) -> Node {
+    let labels = json!({ "metadata": { "labels": { ZONE: zone } }, "status": { "allocatable": { "cpu": cpu } } });
+    testing::node(name, &labels)
+}
+
+#[test]
+fn only_if_the_candidates_zone_has_no_room_another_that_would_admit_the_pod_is_taken() {
+    let spread = json!({ "spec": { "topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }] } });
+    let rooms = |in_a| {
+        let others = vec![in_zone("in-a", "a", in_a), in_zone("in-b", "b", "4")];
+        let promise = judged(vec![web("web", "1", &spread)], others, &[], &Options::default());
+        assert_eq!(promise.moves.blockers, []);
+        promise.preview.rooms.iter().flatten().filter_map(|room| room.node.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(rooms("4"), ["in-a"]);
+    assert_eq!(rooms("500m"), ["in-b"]);
+}
