@@ -90,7 +90,7 @@ fn hold<S: Strategy, C: Future<Output = Result<Seen, String>>>(cases: &S, check:
 
 #[test]
 fn a_pod_fits_where_the_scheduler_puts_it_and_nowhere_if_it_finds_no_node() {
-    let cases = (scene(true), 0..3_usize, prop::option::of(0..6_usize), any::<u64>());
+    let cases = (scene(), 0..3_usize, prop::option::of(0..6_usize), any::<u64>());
     let seen = hold(&cases, async |(scene, subject, cordoned, seed)| {
         let cordoned = cordoned.map(|place| format!("node-{}", place % scene.machines.len()));
         predicate_agrees(&start(&scene, seed), &scene, subject, cordoned.as_deref()).await
@@ -101,7 +101,7 @@ fn a_pod_fits_where_the_scheduler_puts_it_and_nowhere_if_it_finds_no_node() {
 #[test]
 fn where_a_placeholder_runs_its_pod_may_run_and_its_replacement_finds_room() {
     let seen =
-        hold(&(scene(false), any::<u64>()), async |(scene, seed)| promise_is_kept(&start(&scene, seed), &scene).await);
+        hold(&(scene(), any::<u64>()), async |(scene, seed)| promise_is_kept(&start(&scene, seed), &scene).await);
     assert!(seen.placed > 100 && seen.pending > 20, "the cases are lopsided: {seen:?}");
 }
 

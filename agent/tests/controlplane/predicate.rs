@@ -119,22 +119,22 @@ pub(crate) async fn predicate_and_translation_hold() -> Result<()> {
     let config = Config { failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let mut next = |everything| -> Result<Scene> {
-        let tree = scene(everything).new_tree(&mut runner).map_err(|reason| anyhow!("no scene: {reason}"))?;
+    let mut next = || -> Result<Scene> {
+        let tree = scene().new_tree(&mut runner).map_err(|reason| anyhow!("no scene: {reason}"))?;
         Ok(tree.current())
     };
     let (mut fitted, mut promised) = (Seen::default(), Seen::default());
     for round in 0..SCENES {
-        let with_everything = next(true)?;
-        nodes(&real.0, &with_everything).await?;
-        let cordoned = format!("node-{}", round % with_everything.machines.len());
+        let fitting = next()?;
+        nodes(&real.0, &fitting).await?;
+        let cordoned = format!("node-{}", round % fitting.machines.len());
         let cordoned = (round % 2 == 1).then_some(&*cordoned);
-        fitted += checks::predicate_agrees(&real, &with_everything, round % 3, cordoned)
+        fitted += checks::predicate_agrees(&real, &fitting, round % 3, cordoned)
             .await
-            .map_err(|why| anyhow!("{why}: {with_everything:#?}"))?;
+            .map_err(|why| anyhow!("{why}: {fitting:#?}"))?;
         real.clear().await?;
 
-        let promisable = next(false)?;
+        let promisable = next()?;
         nodes(&real.0, &promisable).await?;
         promised +=
             checks::promise_is_kept(&real, &promisable).await.map_err(|why| anyhow!("{why}: {promisable:#?}"))?;

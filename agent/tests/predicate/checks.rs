@@ -213,8 +213,8 @@ fn term(key: &str, app: &str) -> Value {
 const KEYS: &[&str] = &["kubernetes.io/hostname", ZONE];
 const APPS: &[&str] = &["app-0", "app-1", "app-2"];
 
-/// The workload `app`; `everything`: with constraints too that we refuse to promise room for.
-fn workload(app: &'static str, everything: bool) -> impl Strategy<Value = Workload> {
+/// The workload `app`.
+fn workload(app: &'static str) -> impl Strategy<Value = Workload> {
     let apart = prop::option::weighted(0.4, (choice(KEYS), choice(APPS)));
     let together = prop::option::weighted(0.3, (choice(KEYS), choice(APPS)));
     let spread = prop::option::weighted(0.4, (choice(KEYS), 1..3, any::<bool>(), any::<bool>(), 0..4));
@@ -231,7 +231,7 @@ fn workload(app: &'static str, everything: bool) -> impl Strategy<Value = Worklo
             spec["affinity"]["podAntiAffinity"] =
                 json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term(key, of)] });
         }
-        if let Some((key, of)) = together.filter(|_| everything) {
+        if let Some((key, of)) = together {
             spec["affinity"]["podAffinity"] =
                 json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term(key, of)] });
         }
@@ -244,7 +244,7 @@ fn workload(app: &'static str, everything: bool) -> impl Strategy<Value = Worklo
                 "nodeAffinityPolicy": if ignores_affinity { "Ignore" } else { "Honor" },
                 "nodeTaintsPolicy": if honors_taints { "Honor" } else { "Ignore" },
             }]);
-            if everything && domains > 0 {
+            if domains > 0 {
                 spec["topologySpreadConstraints"][0]["minDomains"] = json!(domains);
             }
         }
@@ -267,9 +267,9 @@ pub(crate) struct Scene {
     pub(crate) pods: Vec<usize>,
 }
 
-/// `everything`: with constraints too that we refuse to promise room for.
-pub(crate) fn scene(everything: bool) -> impl Strategy<Value = Scene> {
-    let [one, two, three] = [APPS[0], APPS[1], APPS[2]].map(|app| workload(app, everything));
+/// Any of them.
+pub(crate) fn scene() -> impl Strategy<Value = Scene> {
+    let [one, two, three] = [APPS[0], APPS[1], APPS[2]].map(workload);
     let machines = prop::collection::vec(machine(), 2..6);
     (machines, (one, two, three), prop::collection::vec(0..3_usize, 1..10))
         .prop_map(|(machines, (one, two, three), pods)| Scene { machines, workloads: vec![one, two, three], pods })
