@@ -149,7 +149,9 @@ impl Agent {
         let store = Store::new(client.clone(), &config.namespace, clock);
         let views = Views::default();
         let probe = Probe::new(client.clone(), config.placeholder_image.clone(), config.standing, clock);
+        let reader = Reader::new(client.clone(), clock);
         let engine = EngineConfig {
+            reader: reader.clone(),
             placeholder_image: config.placeholder_image,
             max_concurrent: config.max_concurrent,
             history_limit: config.history_limit,
@@ -157,7 +159,6 @@ impl Agent {
         };
         let engine =
             Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term.clone(), clock);
-        let reader = Reader::new(client.clone(), clock);
         let resign = CancellationToken::new();
         let options = Options { shards: config.pod_shards, ..Options::default() };
         let mut feeds = Feeds::run_with(client.clone(), options, cache.clone(), clock);

@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use rotate_shared::options::Then;
 use rotate_shared::plan::{Notice, Provider};
 use rotate_shared::{Code, Options, names};
+use serde::{Deserialize, Serialize};
 
 pub use headroom::{Headroom, NewNode};
 pub use listing::Listing;
@@ -44,6 +45,11 @@ pub trait Driver: Sync {
 
     /// How this node is taken away where that is asked for.
     fn remove(&self, node: &Node, objects: &ProviderObjects) -> Removal;
+
+    /// Whether what stood behind the node is gone as well, once the Node object is.
+    fn is_gone(&self, _removal: &Removal, _objects: &ProviderObjects) -> bool {
+        true
+    }
 
     /// Who is taking the node away already, other than us; `None`: nobody.
     fn taken(&self, node: &Node, objects: &ProviderObjects) -> Option<String>;
@@ -84,8 +90,9 @@ pub enum Order {
     },
 }
 
-/// How a node is taken away.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How a node is taken away. Written into the rotation's record: what is added later must have a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Removal {
     /// Nobody is asked. It stays, until whom it is left to takes it.
     Left {

@@ -49,6 +49,8 @@ pub struct Node {
     pub allocatable: Resources,
     /// `status.allocatable.pods`.
     pub max_pods: i64,
+    /// `status.nodeInfo.bootID`: another one with each boot.
+    pub boot_id: Option<Box<str>>,
     /// `spec.providerID`.
     pub provider_id: Option<Arc<str>>,
 }

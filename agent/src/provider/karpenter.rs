@@ -79,6 +79,11 @@ impl Driver for Karpenter {
         }
     }
 
+    fn is_gone(&self, removal: &Removal, objects: &ProviderObjects) -> bool {
+        let Removal::NodeClaim { uid, .. } = removal else { return true };
+        !objects.karpenter.claims.items().iter().any(|claim| *claim.uid == **uid)
+    }
+
     fn taken(&self, node: &Node, objects: &ProviderObjects) -> Option<String> {
         let claim = objects.karpenter.claim_of(node);
         if let Some((claim, since)) = claim.and_then(|claim| Some((claim, claim.deleted?))) {

@@ -7,6 +7,7 @@ use super::record::RoomClass;
 use crate::cache::Owner;
 use crate::cache::volumes::ClaimKey;
 use crate::drain::evict::Eviction;
+use crate::provider::Removal;
 
 /// One call, or a few that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +43,10 @@ pub enum Effect {
     Evict(Eviction),
     /// Makes the scheduler look again at a Pod that it has passed over.
     Wake(PassedOver),
-    /// Deletes the Node object of this UID.
-    DeleteNode,
+    /// Reads what the providers say of nodes.
+    ReadProvider,
+    /// Has the candidate taken away.
+    Remove(Removal),
 }
 
 /// A placeholder to create.
@@ -70,7 +73,8 @@ impl Effect {
             Self::Release { uid, .. } => format!("release/{uid}"),
             Self::Evict(eviction) => format!("evict/{}", eviction.uid),
             Self::Wake(_) => "wake".to_owned(),
-            Self::DeleteNode => "delete-node".to_owned(),
+            Self::ReadProvider => "provider".to_owned(),
+            Self::Remove(_) => "remove".to_owned(),
         }
     }
 
@@ -88,7 +92,19 @@ impl Effect {
             Self::Release { name, .. } => format!("delete placeholder {}/{name}", names::ROOM_NAMESPACE),
             Self::Evict(eviction) => format!("evict Pod {}/{}", eviction.namespace, eviction.name),
             Self::Wake(pod) => format!("make the scheduler look at Pod {} again", pod.path),
-            Self::DeleteNode => format!("delete node {node}"),
+            Self::ReadProvider => "read the providers' objects".to_owned(),
+            Self::Remove(removal) => removing(removal, node),
         }
+    }
+}
+
+/// What a removal does, as [`Effect::describe`].
+fn removing(removal: &Removal, node: &str) -> String {
+    match removal {
+        Removal::Left { to, .. } => format!("leave node {node} {to}"),
+        Removal::NodeObject => format!("delete node {node}"),
+        Removal::NodeClaim { name, .. } => format!("delete NodeClaim {name}"),
+        Removal::Machine { namespace, name, .. } => format!("delete Machine {namespace}/{name}"),
+        Removal::Hook { .. } => format!("have the hook end the machine of node {node}"),
     }
 }

@@ -26,6 +26,7 @@ use super::views::Views;
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::lease::Term;
+use crate::provider::Reader;
 
 /// Changes within this time are looked at together.
 const COALESCE: Duration = Duration::from_millis(20);
@@ -41,6 +42,8 @@ const RECOVER_EVERY: SignedDuration = SignedDuration::from_mins(5);
 /// How the engine is set up.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
+    /// Reads what providers keep.
+    pub reader: Reader,
     /// The image of placeholders.
     pub placeholder_image: String,
     /// How many nodes may be in work at once.
@@ -96,10 +99,10 @@ impl Engine {
         lease: watch::Receiver<Option<Term>>,
         clock: Clock,
     ) -> Self {
-        let (image, timeout) = (config.placeholder_image.clone(), config.effect_timeout);
+        let (image, reader, timeout) = (config.placeholder_image.clone(), config.reader.clone(), config.effect_timeout);
         let scoped = !cache.read().covers_cluster();
         Self {
-            executor: Executor { client, image, timeout, scoped },
+            executor: Executor { client, reader, image, timeout, scoped },
             config,
             cache,
             store,
@@ -398,5 +401,5 @@ const SAVE: &str = "save";
 
 /// Whether a rotation in this phase keeps its cordon for good.
 pub(super) fn keeps_cordon(record: &Record) -> bool {
-    matches!(record.phase(), Phase::Stopped | Phase::Succeeded)
+    matches!(record.phase(), Phase::Stopped | Phase::Succeeded | Phase::Failed)
 }

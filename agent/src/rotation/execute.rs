@@ -1,8 +1,10 @@
 //! Carries effects out. Each is one call or a few; what came of it goes into [`Memory`].
 
 mod marks;
+mod remove;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -17,7 +19,7 @@ use serde_json::Value;
 
 use super::effect::{Effect, Reservation};
 use super::memory::{Created, Evicting, Failure, Memory};
-use super::observation::{PassedOver, Refused};
+use super::observation::{Asked, PassedOver, Refused};
 use super::progress;
 use super::record::{Record, RoomClass};
 use crate::cache::decode::{self, DecodeError, Workload};
@@ -25,6 +27,7 @@ use crate::cache::feed::{self, FeedError};
 use crate::cache::volumes::{Claim, ClaimKey};
 use crate::cache::{Owner, Resources, State};
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
+use crate::provider::{ProviderObjects, ReadError, Reader};
 use crate::surge::constraints::Placement;
 use crate::surge::placeholder::{self, Placeholder};
 
@@ -36,6 +39,7 @@ const WAKE_LOOKS: u32 = 60;
 #[derive(Clone)]
 pub(super) struct Executor {
     pub(super) client: Client,
+    pub(super) reader: Reader,
     /// The image of placeholders.
     pub(super) image: String,
     /// How long one effect may take.
@@ -90,7 +94,9 @@ pub(super) enum Done {
     Released(String),
     Answered(Eviction, Answer),
     Woken(PassedOver),
-    NodeDeleted,
+    Provider(Arc<ProviderObjects>),
+    /// The removal was accepted.
+    Removing,
 }
 
 /// Why an effect failed.
@@ -104,6 +110,10 @@ pub(super) enum ExecuteError {
     Feed(#[from] FeedError),
     #[error("{0}")]
     Decode(#[from] DecodeError),
+    #[error("{0}")]
+    Provider(#[from] ReadError),
+    #[error("no call of ours takes it away")]
+    NoCall,
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     #[error("it is not node {0} that the rotation began with")]
@@ -184,14 +194,9 @@ impl Executor {
                 Ok(Done::Answered(eviction.clone(), answer))
             }
             Effect::Wake(pod) => self.wake(subject, pod).await,
-            Effect::DeleteNode => {
-                let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
-                let params = DeleteParams {
-                    preconditions: Some(Preconditions { uid: Some(subject.node_uid.clone()), resource_version: None }),
-                    ..DeleteParams::default()
-                };
-                gone_is_fine(nodes.delete(&subject.node, &params).await.map(drop))?;
-                Ok(Done::NodeDeleted)
+            Effect::ReadProvider => Ok(Done::Provider(Arc::new(self.reader.read().await?))),
+            Effect::Remove(removal) => {
+                self.remove(&subject.node, &subject.node_uid, removal).await.map(|()| Done::Removing)
             }
         }
     }
@@ -326,6 +331,7 @@ impl Memory {
             Effect::Reserve(reservation) => {
                 self.reserving.insert(reservation.name.clone(), reservation.clone());
             }
+            Effect::Remove(_) => _ = self.asked.get_or_insert(Asked { since: now, accepted: None }),
             Effect::Wake(pod) => {
                 self.waking = Some(waking_name(rotation, pod));
                 self.woken.insert(pod.uid.clone(), (pod.attempt + 1, now));
@@ -399,7 +405,12 @@ impl Memory {
             }
             Done::Answered(eviction, answer) => self.answered(&eviction, answer, state, now),
             Done::Woken(pod) => tracing::info!(pod = pod.path, "the scheduler had passed it over, and was woken"),
-            Done::NodeDeleted => {}
+            Done::Provider(objects) => self.provider = Some((objects, now)),
+            Done::Removing => {
+                if let Some(asked) = &mut self.asked {
+                    asked.accepted = Some(now);
+                }
+            }
         }
     }
 

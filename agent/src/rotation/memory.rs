@@ -10,11 +10,12 @@ use rotate_shared::Phase;
 use rotate_shared::plan::Notice;
 
 use super::effect::Reservation;
-use super::observation::Refused;
+use super::observation::{Asked, Refused};
 use super::observe::{self, Marks};
 use super::record::Record;
 use crate::cache::decode::Workload;
 use crate::cache::{Pod, State, Volumes};
+use crate::provider::ProviderObjects;
 
 /// How long an answer of the API server is believed against a cache that does not show it.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
@@ -67,6 +68,10 @@ pub(super) struct Memory {
     pub(super) waking: Option<String>,
     /// How often the scheduler was woken for a Pod, and when last, by UID.
     pub(super) woken: BTreeMap<String, (u32, Timestamp)>,
+    /// What providers keep, as last read, and when.
+    pub(super) provider: Option<(Arc<ProviderObjects>, Timestamp)>,
+    /// The removal that was asked for.
+    pub(super) asked: Option<Asked>,
     /// Calls that failed, by the effect's key.
     pub(super) failures: BTreeMap<String, Failure>,
 }

@@ -9,6 +9,7 @@ use rotate_shared::plan::Notice;
 
 use crate::cache::volumes::ClaimKey;
 use crate::cache::{Owner, Partition};
+use crate::provider::{Order, Removal};
 use crate::surge::constraints::Placement;
 
 /// The cluster as one rotation sees it at one moment.
@@ -23,6 +24,8 @@ pub struct Observation {
     pub slot: Slot,
     /// The candidate.
     pub node: NodeSeen,
+    /// What its provider says of it.
+    pub machine: Machine,
     /// Somebody else cordoned it: that cordon is not ours to lift.
     pub foreign_cordon: bool,
     /// Whether a consistent list of this phase and the cache agree on the candidate's Pods.
@@ -85,6 +88,38 @@ pub enum NodeSeen {
         /// It has a deletion timestamp.
         deleting: bool,
     },
+}
+
+/// What the candidate's provider says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Whether its objects were read. While they were not, nothing else is known.
+    pub known: bool,
+    /// They are to be read anew.
+    pub stale: bool,
+    /// What must be ordered, because no placeholder brings it.
+    pub order: Option<Order>,
+    /// How the node would be taken away now; `None`: not known, or it is not there.
+    pub removal: Option<Removal>,
+    /// Who takes it away, other than us.
+    pub taken: Option<String>,
+    /// What [`super::record::Record::removal`] takes away is gone, as far as the Node object is.
+    pub gone: bool,
+    /// When its removal was asked for first, by this process.
+    pub asked: Option<Asked>,
+    /// `status.nodeInfo.bootID`.
+    pub boot_id: Option<String>,
+    /// Its Ready condition is True.
+    pub ready: bool,
+}
+
+/// A removal that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When first.
+    pub since: Timestamp,
+    /// When it was accepted last; `None`: it never was.
+    pub accepted: Option<Timestamp>,
 }
 
 /// Whether the cache can be believed about the candidate's Pods.

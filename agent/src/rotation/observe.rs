@@ -1,5 +1,6 @@
 //! Takes an observation out of the cache, the record, and what is remembered of our own calls. Decides nothing.
 
+mod machine;
 mod needs;
 mod passed_over;
 mod room;
@@ -10,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use rotate_shared::plan::{Disposition, Notice};
 use rotate_shared::{Amounts, Code, Phase, SurgeMode, names};
 
+use self::machine::machine;
 use self::needs::needs;
 pub(super) use self::room::placeholders;
 use self::room::{explain, rooms};
@@ -23,7 +25,7 @@ use crate::cache::volumes::ClaimKey;
 use crate::cache::{Kind, Node, Pod, State};
 use crate::drain::blockers::{self, Allowance};
 use crate::drain::order;
-use crate::provider::{self, ProviderObjects};
+use crate::provider;
 use crate::surge::classify::{self, Context};
 use crate::surge::constraints::{self, Reach};
 use crate::surge::promise::promise;
@@ -47,6 +49,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
             unread: Some(Unread { scope, error: None }),
             slot,
             node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
+            machine: machine(&known, node.map(|node| &**node)),
             room: rooms(&known).into_iter().map(|room| room.seen).collect(),
             failures,
             ..Observation::default()
@@ -68,6 +71,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         unread: None,
         slot,
         node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
+        machine: machine(&known, node.map(|node| &**node)),
         foreign_cordon: node
             .is_some_and(|node| node.unschedulable && !node.annotations.contains_key(names::CORDONED_BY)),
         barrier: barrier(&known),
@@ -239,13 +243,15 @@ fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
     let mut verdicts = Verdicts::default();
     let mut shutting_down = Vec::new();
     if record.surge.is_none() {
-        let planned = promise(state, &context, &ProviderObjects::default()).moves;
+        // Where room may come from is not known before.
+        let Some((objects, _)) = &memory.provider else { return (verdicts, shutting_down) };
+        let planned = promise(state, &context, objects).moves;
         // What a budget allows now is waited for; it is no verdict.
         let lasting = |notice: &Notice| notice.code != Code::PodDisruptionBudget;
         verdicts.blockers = planned.blockers.into_iter().filter(lasting).collect();
         verdicts.warnings = planned.warnings.into_iter().filter(lasting).collect();
         let driver = provider::driver(record.provider);
-        let explained = driver.explain(node, state, &ProviderObjects::default(), &record.options, now);
+        let explained = driver.explain(node, state, objects, &record.options, now);
         verdicts.blockers.extend(explained.blockers);
         verdicts.warnings.extend(explained.warnings);
         for judged in planned.pods.iter().filter(|judged| judged.leaves()) {

@@ -10,6 +10,7 @@ use rotate_shared::{API_VERSION, Amounts, CancelRequest, Code, Options, Phase, R
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Owner;
+use crate::provider::Removal;
 use crate::surge::constraints::Placement;
 
 /// The engine's own word on a rotation. Only the engine's task changes it; it is kept as JSON in a `ConfigMap`.
@@ -48,6 +49,12 @@ pub struct Record {
     /// How it is being wound up, where that is not the ordinary way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+    /// How the empty candidate is taken away: settled when its removal begins, so that it is known when the Node is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
+    /// The candidate's boot ID when it was empty first: another one shows that it was rebooted since.
+    #[serde(rename = "bootID", default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// What deserved a look on the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Notice>,
@@ -177,6 +184,8 @@ impl Record {
             phases: vec![PhaseSpan { phase: Phase::Queued, started_at: new.created_at, finished_at: None }],
             surge: None,
             ending: None,
+            removal: None,
+            boot_id: None,
             warnings: Vec::new(),
             outcome: None,
             progress: None,

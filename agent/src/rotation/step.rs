@@ -3,7 +3,7 @@
 //! ```text
 //! Queued ─▶ Surging ─▶ Draining ⇄ Settling ─▶ Removing ─▶ Succeeded
 //!    │         │           │          │           │
-//!    ▼         ▼           └──────────┴───────────┴──▶ Record::ending ─▶ Stopped | Superseded
+//!    ▼         ▼           └──────────┴───────────┴──▶ Record::ending ─▶ Stopped | Superseded | Failed
 //! Cancelled  RollingBack ─▶ RolledBack
 //! ```
 //!
@@ -11,6 +11,8 @@
 //! and the next step finds it written.
 
 mod drain;
+mod ending;
+mod removing;
 mod room;
 mod unread;
 mod verdicts;
@@ -23,8 +25,8 @@ use rotate_shared::rotation::Progress;
 use rotate_shared::{Code, Phase, SurgeMode, names};
 
 use super::effect::Effect;
-use super::observation::{Barrier, Need, NodeSeen, Observation, OwnerSeen, Slot};
-use super::record::{Ending, Record, Request};
+use super::observation::{Barrier, NodeSeen, Observation, OwnerSeen, Slot};
+use super::record::{Record, Request};
 
 /// What follows from an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,12 +101,20 @@ impl Turn<'_> {
             return self.unread(unread);
         }
         if self.record.ending.is_some() {
+            if self.seen.machine.stale {
+                self.effects.push(Effect::ReadProvider);
+            }
             return self.wind_down();
         }
         let phase = self.record.phase();
-        let removing = phase == Phase::Removing && self.then() == Then::Delete;
-        if self.seen.node == NodeSeen::Gone && phase != Phase::RollingBack && !removing {
+        if phase.is_active() && self.seen.machine.stale {
+            self.effects.push(Effect::ReadProvider);
+        }
+        if self.seen.node == NodeSeen::Gone && phase != Phase::RollingBack && !self.is_removing() {
             return self.lose_node();
+        }
+        if let Some(why) = self.taken() {
+            return self.supersede(why);
         }
         match phase {
             Phase::Queued => self.queued(),
@@ -152,6 +162,9 @@ impl Turn<'_> {
         }
         if self.record.surge.is_none() && self.seen.barrier == Barrier::Open {
             return self.effects.push(Effect::List);
+        }
+        if self.record.surge.is_none() && !self.seen.machine.known {
+            return self.wait_provider();
         }
         if !self.take_in_verdicts() {
             return;
@@ -208,6 +221,9 @@ impl Turn<'_> {
         self.wait_replacements();
         self.wait_shutting_down();
         if self.is_empty() {
+            if self.record.boot_id.is_none() {
+                self.record.boot_id = self.seen.machine.boot_id.clone();
+            }
             self.record.enter(Phase::Settling, self.now);
         }
     }
@@ -238,149 +254,8 @@ impl Turn<'_> {
             self.waiting.push(notice(Code::WaitingForReplacement, &owner.path, message));
         }
         if settled {
-            self.record.enter(Phase::Removing, self.now);
+            self.begin_removing();
         }
-    }
-
-    fn removing(&mut self) {
-        let NodeSeen::Here { traces, deleting, .. } = self.seen.node else {
-            // It was ours to delete, and it is gone.
-            if self.release_all() {
-                self.machine_runs_on();
-                self.record.conclude(None, "drained and deleted");
-                self.finish(Phase::Succeeded);
-            }
-            return;
-        };
-        let then = self.then();
-        if then == Then::Delete && deleting {
-            self.release_all();
-            return self.wait(Code::NodeLeaving, &self.node(), "the node object is being deleted");
-        }
-        // Once our marks are off, Pods may come here again: nothing is left to check.
-        if !traces && then != Then::Delete {
-            return self.succeed(then);
-        }
-        if self.request.cancel.is_some() {
-            return self.stop();
-        }
-        if !self.goes_on_empty() {
-            return;
-        }
-        for pod in &self.seen.arriving {
-            self.waiting.push(notice(
-                Code::ArrivingPod,
-                &format!("Pod {pod}"),
-                format!("the scheduler is about to place it on node {}", self.record.node),
-            ));
-        }
-        if !self.seen.arriving.is_empty() {
-            return;
-        }
-        if self.seen.barrier == Barrier::Open {
-            return self.effects.push(Effect::List);
-        }
-        if then == Then::Delete {
-            if self.release_all() {
-                self.effects.push(Effect::DeleteNode);
-            }
-            return;
-        }
-        self.succeed(then);
-    }
-
-    fn succeed(&mut self, then: Then) {
-        let uncordon = then == Then::Uncordon;
-        if self.clean(uncordon) {
-            let message = match uncordon {
-                true if self.seen.foreign_cordon => "drained; the node stays cordoned, as it was found",
-                true => "drained and uncordoned",
-                false => "drained; the node stays, cordoned",
-            };
-            self.record.conclude(None, message);
-            self.finish(Phase::Succeeded);
-        }
-    }
-
-    fn machine_runs_on(&mut self) {
-        let message = "only the Node object was deleted: the machine behind it runs on";
-        self.record.warn(Notice {
-            remedy: "shut the machine down where it came from".to_owned(),
-            ..notice(Code::MachineRunsOn, &self.node(), message)
-        });
-    }
-
-    fn rolling_back(&mut self) {
-        if self.clean(true) {
-            self.finish(Phase::RolledBack);
-        }
-    }
-
-    /// The node is not there any more, or another one has its name.
-    fn lose_node(&mut self) {
-        self.record.conclude(Some(Code::NodeLeaving), "the node was taken away by other hands");
-        if self.record.phase() == Phase::Queued {
-            return self.finish(Phase::Superseded);
-        }
-        self.record.ending = Some(Ending { phase: Phase::Superseded, since: self.now, uncordon: false });
-    }
-
-    /// Cancelled after the first eviction.
-    fn stop(&mut self) {
-        let uncordon = self.request.cancel.is_some_and(|cancel| cancel.uncordon);
-        let lifted = uncordon && !self.seen.foreign_cordon;
-        let cordon = if lifted { "the cordon was lifted" } else { "the node stays cordoned" };
-        let moved = self.progress.evicted;
-        let pods = if moved == 1 { "Pod" } else { "Pods" };
-        self.record.conclude(None, format!("cancelled after {moved} {pods} had moved; {cordon}"));
-        self.record.ending = Some(Ending { phase: Phase::Stopped, since: self.now, uncordon });
-    }
-
-    /// Waits for the replacements that are on the way, then removes everything of ours.
-    fn wind_down(&mut self) {
-        let Some(ending) = self.record.ending.clone() else { return };
-        // A node that is gone takes its Pods along, and their replacements need the room that is held.
-        let lost = self.seen.node == NodeSeen::Gone;
-        let wanted = |need: &Need| lost || need.pending.is_some();
-        let timeout = seconds(self.record.options.settle_timeout_seconds);
-        if self.seen.needs.iter().any(wanted) && self.now.duration_since(ending.since) <= timeout {
-            self.hold_room(wanted, true);
-            let ending = self.seen.needs.iter().filter(|need| wanted(need) && need.pending.is_none()).count();
-            if ending > 0 {
-                self.wait(Code::NodeLeaving, &self.node(), format!("it is gone, and {ending} Pods with it"));
-            }
-            return self.wait_replacements();
-        }
-        // A person may have changed their mind about the cordon since.
-        let uncordon = ending.uncordon || self.request.cancel.is_some_and(|cancel| cancel.uncordon);
-        if self.clean(uncordon) {
-            self.finish(ending.phase);
-        }
-    }
-
-    /// Removes every trace of ours. Whether there is none left.
-    fn clean(&mut self, uncordon: bool) -> bool {
-        let released = self.release_all();
-        match self.seen.node {
-            NodeSeen::Here { traces: true, .. } => {
-                self.effects.push(Effect::Unmark { uncordon });
-                false
-            }
-            _ => released,
-        }
-    }
-
-    fn finish(&mut self, phase: Phase) {
-        if self.seen.unread.is_some() {
-            return self.record.enter(phase, self.now);
-        }
-        let here = |uid: &str| self.seen.leaving.iter().any(|pod| pod.uid == uid && !pod.terminating);
-        let touched = phase != Phase::RolledBack && phase != Phase::Cancelled;
-        let moves = self.record.moves().iter().filter(|moved| touched && !here(&moved.uid));
-        let moved: Vec<_> = moves.map(|moved| format!("{}/{}", moved.namespace, moved.name)).collect();
-        self.record.moved = moved;
-        self.record.progress = Some(Progress { reserved: 0, ..self.progress });
-        self.record.enter(phase, self.now);
     }
 
     /// Whether nothing is left to move off the candidate.
@@ -417,6 +292,7 @@ impl Turn<'_> {
         matches!(self.seen.node, NodeSeen::Here { marked: true, .. })
     }
 
+    /// What becomes of the empty node. Settled when the rotation was begun; records of earlier versions may say nothing.
     fn then(&self) -> Then {
         self.record.options.then.unwrap_or(Then::Keep)
     }

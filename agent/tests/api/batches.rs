@@ -15,7 +15,7 @@ fn ids(rotations: &[Rotation]) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_selector_makes_one_rotation_a_node_in_one_batch() {
     let world = World::start().await;
-    let begun = world.rotate(&json!({ "selector": "pool in (web),!special", "options": { "then": "uncordon" } })).await;
+    let begun = world.rotate(&json!({ "selector": "pool in (web),!special", "options": { "then": "uncordon", "rebootTimeoutSeconds": 0 } })).await;
     assert_eq!(begun.iter().map(|rotation| rotation.node.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
     let batch = begun[0].batch.clone().unwrap();
     assert!(begun.iter().all(|rotation| rotation.batch.as_ref() == Some(&batch)));
@@ -75,7 +75,7 @@ async fn a_key_that_was_used_for_other_nodes_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_repeated_selector_does_not_take_in_nodes_that_came_since() {
     let world = World::start().await;
-    let body = json!({ "selector": "pool=web", "options": { "then": "uncordon" } });
+    let body = json!({ "selector": "pool=web", "options": { "then": "uncordon", "rebootTimeoutSeconds": 0 } });
     let (_, first) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
     world.sim.add_node(rotate_sim::NodeSpec::new("d").label("pool", "web"));
     world.pass(1000).await;

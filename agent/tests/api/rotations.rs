@@ -67,7 +67,7 @@ async fn a_node_that_is_being_rotated_is_refused_with_the_id() {
 #[tokio::test(start_paused = true)]
 async fn a_node_can_be_rotated_again_once_it_was() {
     let world = World::start().await;
-    let body = json!({ "nodes": ["a"], "options": { "then": "uncordon" } });
+    let body = json!({ "nodes": ["a"], "options": { "then": "uncordon", "rebootTimeoutSeconds": 0 } });
     let first = world.rotate(&body).await[0].id.clone();
     world.until_phase(&first, Phase::Succeeded).await;
     let second = world.rotate(&body).await[0].id.clone();

@@ -52,6 +52,55 @@ async fn an_uncordoned_node_is_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_is_to_be_rebooted_is_uncordoned_once_it_was_whoever_leads_by_then() {
+    let mut world = three_nodes();
+    world.sim.edit("nodes", "", "a", |node| node["status"]["nodeInfo"]["bootID"] = json!("first"));
+    world.deploy_on("a", "web", 2, "1").await;
+    let id = world.rotate("a", Options { then: Some(Then::Uncordon), reboot_timeout_seconds: 600, ..options() }).await;
+    world.until(&id, |rotation| rotation.waiting.iter().any(|wait| wait.code == Code::WaitingForReboot)).await;
+    world.kill_agent();
+    world.sim.edit("nodes", "", "a", |node| node["status"]["nodeInfo"]["bootID"] = json!("second"));
+    world.pass(40_000).await;
+    world.start_agent();
+    world.until_phase(&id, Phase::Succeeded).await;
+    check::nothing_is_left(&world, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_nobody_reboots_stays_cordoned_and_the_rotation_has_failed() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    let id = world.rotate("a", Options { then: Some(Then::Uncordon), reboot_timeout_seconds: 600, ..options() }).await;
+    let ended = world.until_phase(&id, Phase::Failed).await;
+    assert_eq!(ended.outcome.as_ref().unwrap().code, Some(Code::WaitingForReboot));
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_another_deletes_is_superseded_with_its_room_held_until_its_pods_run_elsewhere() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    world.sim.edit("nodes", "", "a", |node| node["metadata"]["finalizers"] = json!(["cloud/instance"]));
+    let id = world.rotate("a", options()).await;
+    world.until(&id, |rotation| rotation.phase == Phase::Draining).await;
+    let evicted = check::evictions(&world).1;
+    world.sim.delete("nodes", "", "a");
+    world.pass(30_000).await;
+    assert!(check::evictions(&world).1 <= evicted + 1, "at most the one that was on its way");
+    let view = world.view(&id).unwrap();
+    assert!(view.cancelling && !view.phase.is_terminal(), "room is held for the Pod that is there still: {view:#?}");
+    for pod in world.pods("shop").iter().filter(|pod| pod["spec"]["nodeName"] == "a") {
+        world.sim.delete("pods", "shop", pod["metadata"]["name"].as_str().unwrap());
+    }
+    let ended = world.until_phase(&id, Phase::Superseded).await;
+    assert_eq!(ended.progress.landed, 2, "{ended:#?}");
+    world.until_running("shop", 2).await;
+    check::every_eviction_was_covered(&world);
+    world.sim.edit("nodes", "", "a", |node| node["metadata"]["finalizers"] = json!([]));
+    check::nothing_is_left(&world, &[]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_cordoned_by_a_person_stays_cordoned_whatever_happens() {
     for then in [Then::Uncordon, Then::Keep] {
         let world = three_nodes();

@@ -184,7 +184,8 @@ pub(crate) fn client(sim: &Sim) -> Client {
     Client::new(sim.router(), "default")
 }
 
-/// Options with timeouts that keep a failing test short.
+/// Options with timeouts that keep a failing test short. Nobody reboots a node unless a test does.
 pub(crate) fn options() -> Options {
-    Options { surge_timeout_seconds: 120, settle_timeout_seconds: 60, ..Options::default() }
+    let timeouts = Options { surge_timeout_seconds: 120, settle_timeout_seconds: 60, ..Options::default() };
+    Options { reboot_timeout_seconds: 0, ..timeouts }
 }

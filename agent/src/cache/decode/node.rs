@@ -53,6 +53,15 @@ pub(super) struct Status<'a> {
     pub(super) allocatable: Amounts<'a>,
     #[serde(borrow, deserialize_with = "items")]
     pub(super) conditions: Vec<Condition<'a>>,
+    #[serde(borrow, rename = "nodeInfo", deserialize_with = "nullable")]
+    pub(super) node_info: NodeInfo<'a>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct NodeInfo<'a> {
+    #[serde(borrow, rename = "bootID")]
+    pub(super) boot_id: Text<'a>,
 }
 
 impl Wire<'_> {
@@ -79,6 +88,7 @@ impl Wire<'_> {
             ready: status.conditions.iter().any(|condition| condition.is("Ready", "True")),
             max_pods: allocatable.get("pods").map_or(0, |pods| pods.value()),
             allocatable: Resources::from(&allocatable),
+            boot_id: status.node_info.boot_id.present().map(Box::from),
             provider_id: spec.provider_id.present().map(Arc::from),
         };
         Ok((node, revision))

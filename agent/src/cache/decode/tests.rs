@@ -281,7 +281,8 @@ fn a_node_reads() {
         "spec": {"unschedulable": true, "providerID": "aws:///i-1", "taints": [
             {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, {"key": "x", "effect": "Future"}]},
         "status": {"allocatable": {"cpu": "3770m", "memory": "14570Mi", "pods": "110", "nvidia.com/gpu": "2"},
-            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}]},
+            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+            "nodeInfo": {"machineID": "m", "bootID": "b-1"}},
     });
     let node = node(&object.to_string()).unwrap();
     assert_eq!(node.hostname(), Some("h1"));
@@ -295,6 +296,7 @@ fn a_node_reads() {
     assert_eq!(node.allocatable.other.get("nvidia.com/gpu"), Some(&2));
     assert!(!node.allocatable.other.contains_key("pods"));
     assert_eq!(node.provider_id.as_deref(), Some("aws:///i-1"));
+    assert_eq!(node.boot_id.as_deref(), Some("b-1"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cache::Kind;
+use crate::provider::Removal;
 use crate::rotation::record::RoomClass;
 use crate::rotation::testing::{after, cluster, entry, old, owner};
 use crate::surge::constraints::Placement;
@@ -23,7 +24,9 @@ fn executor() -> (Sim, Executor, Subject) {
         deadline_seconds: 3600,
     };
     let client = Client::new(sim.router(), "default");
-    let executor = Executor { client, image: "pause".to_owned(), timeout: Duration::from_secs(5), scoped: false };
+    let reader = Reader::new(client.clone(), crate::clock::Clock::system());
+    let (image, timeout) = ("pause".to_owned(), Duration::from_secs(5));
+    let executor = Executor { client, reader, image, timeout, scoped: false };
     (sim, executor, subject)
 }
 
@@ -92,7 +95,7 @@ async fn another_node_of_the_same_name_is_neither_marked_nor_deleted() {
     let (sim, executor, subject) = executor();
     let other = Subject { node_uid: "another".to_owned(), ..subject };
     assert!(matches!(executor.execute(&other, &Effect::Mark).await, Err(ExecuteError::OtherNode(_))));
-    executor.execute(&other, &Effect::DeleteNode).await.unwrap();
+    executor.execute(&other, &Effect::Remove(Removal::NodeObject)).await.unwrap();
     assert!(sim.get("nodes", "", "a").is_some());
     let gone = Subject { node: "nowhere".to_owned(), ..other };
     executor.execute(&gone, &Effect::Unmark { uncordon: true }).await.unwrap();

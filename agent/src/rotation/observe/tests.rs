@@ -362,7 +362,10 @@ fn the_first_look_notes_young_siblings() {
     let mut entry = entry(&[]);
     entry.record.surge = None;
     let state = cluster(&entry, &["b"], [old("p1"), landed("n1", "b"), young("n2", &json!({}))]);
-    let verdicts = seen(&entry, &state, &Memory::default()).verdicts;
+    let mut memory = Memory::default();
+    assert!(seen(&entry, &state, &memory).verdicts.fresh.is_empty(), "where room may come from is not known yet");
+    memory.provider = Some((Default::default(), after(0)));
+    let verdicts = seen(&entry, &state, &memory).verdicts;
     assert_eq!(verdicts.fresh.len(), 1);
     assert_eq!(verdicts.fresh[0].siblings, ["n1", "n2"]);
 }
@@ -373,7 +376,7 @@ fn claims_are_asked_for_before_anything_is_judged() {
     entry.record.surge = None;
     let volumes = json!({ "spec": { "volumes": [{ "name": "d", "persistentVolumeClaim": { "claimName": "data" } }] } });
     let state = cluster(&entry, &["b"], [testing::pod("shop", "p1", &volumes)]);
-    let mut memory = Memory::default();
+    let mut memory = Memory { provider: Some((Default::default(), after(0))), ..Memory::default() };
     let key = (Box::from("shop"), Box::from("data"));
     let verdicts = seen(&entry, &state, &memory).verdicts;
     assert_eq!((verdicts.unknown_claims, verdicts.fresh.len()), (vec![key.clone()], 0));

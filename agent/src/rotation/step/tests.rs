@@ -4,6 +4,7 @@ mod draining;
 mod ending;
 mod queue;
 mod random;
+mod removing;
 mod surging;
 mod unread;
 
@@ -17,9 +18,10 @@ use rotate_shared::plan::Provider;
 use super::*;
 use crate::cache::Owner;
 use crate::drain::evict::Eviction;
+use crate::provider::Removal;
 use crate::rotation::effect::Reservation;
-use crate::rotation::observation::{Budget, Fresh, Leaving, Need, Pending, Room, RoomState};
-use crate::rotation::record::{Move, NewRotation, RoomClass, Surge};
+use crate::rotation::observation::{Asked, Budget, Fresh, Leaving, Machine, Need, Pending, Room, RoomState};
+use crate::rotation::record::{Ending, Move, NewRotation, RoomClass, Surge};
 use crate::surge::constraints::Placement;
 
 /// A situation: a record, what people ask, what is seen, and the time.
@@ -138,12 +140,16 @@ impl Case {
             record.enter(Phase::RollingBack, at(10));
             record.conclude(Some(Code::Reserving), "no room");
         }
+        if phase == Phase::Removing {
+            record.removal = Some(Removal::NodeObject);
+        }
         if phase > Phase::Surging {
             record.surge = Some(Surge::default());
         }
         let seen = Observation {
             synced: true,
             node: NodeSeen::Here { marked: true, traces: true, deleting: false },
+            machine: Machine { known: true, removal: Some(Removal::NodeObject), ..Machine::default() },
             ..Observation::default()
         };
         Self { record, request: Request::default(), seen, now: at(20) }

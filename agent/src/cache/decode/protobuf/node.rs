@@ -2,7 +2,7 @@
 
 use super::fields::{Field, Fields, ProtobufError};
 use super::meta::{amount, condition, int_or_string, meta, selector};
-use crate::cache::decode::node::{self as node_wire, TaintWire};
+use crate::cache::decode::node::{self as node_wire, NodeInfo, TaintWire};
 use crate::cache::decode::pdb as pdb_wire;
 
 /// Reads a node into its wire struct.
@@ -31,11 +31,22 @@ pub(in crate::cache::decode) fn node<'a>(
                     match field.number {
                         2 => amount(&field, &mut wire.status.allocatable)?,
                         4 => wire.status.conditions.push(condition(&field)?),
+                        7 => node_info(&field, &mut wire.status.node_info)?,
                         _ => {}
                     }
                 }
             }
             _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn node_info<'a>(field: &Field<'a>, wire: &mut NodeInfo<'a>) -> Result<(), ProtobufError> {
+    let mut fields = field.message()?;
+    while let Some(field) = fields.next()? {
+        if field.number == 3 {
+            wire.boot_id = field.wire()?;
         }
     }
     Ok(())

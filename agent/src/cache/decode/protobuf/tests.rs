@@ -55,6 +55,13 @@ fn what_the_api_server_writes_reads_alike_in_both_encodings() {
 }
 
 #[test]
+fn a_nodes_boot_id_is_read() {
+    // metadata { name: "n", uid: "u" }, status { nodeInfo { machineID: "m", bootID: "b-1" } }
+    let message = b"\x0a\x06\x0a\x01n\x2a\x01u\x1a\x0a\x3a\x08\x0a\x01m\x1a\x03b-1";
+    assert_eq!(decode::node(Encoded::Protobuf(message)).unwrap().boot_id.as_deref(), Some("b-1"));
+}
+
+#[test]
 fn a_rich_pod_is_read_in_full() {
     let pod = recorded("rich");
     assert_eq!((pod.path(), pod.node.as_deref()), ("encodings/rich".to_owned(), Some("encodings-1")));

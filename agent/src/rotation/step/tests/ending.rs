@@ -9,6 +9,7 @@ fn settling() -> Case {
 fn removing(then: Option<Then>) -> Case {
     Case::in_phase(Phase::Removing).moving(&["p1"]).with(|case| {
         case.record.options.then = then;
+        case.record.options.reboot_timeout_seconds = 0;
         case.seen.barrier = Barrier::Passed;
         case.seen.owners = vec![cart(1, 1, 1)];
     })
@@ -100,7 +101,10 @@ fn a_kept_node_loses_our_marks_and_keeps_the_cordon() {
     let done = case.with(|case| case.seen.node = UNMARKED);
     let record = done.step().record.unwrap();
     assert_eq!(record.phase(), Phase::Succeeded);
-    assert_eq!(record.outcome.unwrap().message, "drained; the node stays, cordoned");
+    assert_eq!(
+        record.outcome.unwrap().message,
+        "drained; the node stays, cordoned; kubectl uncordon cand takes it back into service"
+    );
     assert_eq!(record.moved, ["shop/p1"]);
     assert_eq!(record.progress.unwrap().landed, 1);
 }
@@ -141,7 +145,7 @@ fn a_deleted_node_goes_after_its_placeholders_and_ends_the_rotation_when_it_is_g
     let case = removing(Some(Then::Delete)).with(|case| case.seen.room = vec![held("p1")]);
     assert_eq!(released(&case.effects()), ["room-p1"]);
     let clean = case.with(|case| case.seen.room.clear());
-    assert_eq!(clean.effects(), [Effect::DeleteNode]);
+    assert_eq!(clean.effects(), [Effect::Remove(Removal::NodeObject)]);
     let deleting = clean.with(|case| {
         case.seen.node = NodeSeen::Here { marked: true, traces: true, deleting: true };
     });

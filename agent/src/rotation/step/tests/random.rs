@@ -205,7 +205,7 @@ proptest! {
 
     #[test]
     fn the_node_is_deleted_only_once_nothing_is_left_to_move_behind_a_consistent_list(case in cases()) {
-        if case.step().effects.contains(&Effect::DeleteNode) {
+        if case.step().effects.contains(&Effect::Remove(Removal::NodeObject)) {
             prop_assert_eq!(case.record.phase(), Phase::Removing);
             prop_assert_eq!(case.seen.barrier, Barrier::Passed);
             prop_assert!(case.seen.leaving.is_empty() && case.seen.verdicts.fresh.is_empty());
@@ -217,7 +217,7 @@ proptest! {
     fn nothing_is_evicted_deleted_or_called_moved_while_the_pods_are_not_read(mut case in cases()) {
         case.seen.unread = Some(Unread { scope: Partition::node("cand"), error: None });
         let step = case.step();
-        prop_assert!(evicted(&step.effects).is_empty() && !step.effects.contains(&Effect::DeleteNode));
+        prop_assert!(evicted(&step.effects).is_empty() && !step.effects.contains(&Effect::Remove(Removal::NodeObject)));
         prop_assert!(reserved(&step.effects).is_empty());
         prop_assert_eq!((step.progress.evicted, step.progress.landed), (0, 0));
         if let Some(next) = step.record {

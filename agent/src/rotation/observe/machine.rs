@@ -1,0 +1,38 @@
+//! What the candidate's provider says of it.
+
+use jiff::SignedDuration;
+use rotate_shared::Phase;
+
+use crate::cache::Node;
+use crate::provider;
+use crate::rotation::observation::Machine;
+use crate::rotation::progress::Known;
+
+/// How long what was read of providers is believed. While a node is being taken away, that is what is waited for.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+const FRESH_WHILE_REMOVING: SignedDuration = SignedDuration::from_secs(2);
+
+/// What is known of what stands behind the candidate. `node` is `None` where it is gone.
+pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
+    let Known { entry, memory, now, .. } = *known;
+    let record = &entry.record;
+    let machine = Machine {
+        stale: true,
+        asked: memory.asked,
+        boot_id: node.and_then(|node| node.boot_id.as_ref()).map(ToString::to_string),
+        ready: node.is_some_and(|node| node.ready),
+        ..Machine::default()
+    };
+    let Some((objects, read)) = &memory.provider else { return machine };
+    let driver = provider::driver(record.provider);
+    let fresh = if record.phase() == Phase::Removing { FRESH_WHILE_REMOVING } else { FRESH };
+    Machine {
+        known: true,
+        stale: now.duration_since(*read) >= fresh,
+        order: node.and_then(|node| driver.order(node, objects)),
+        removal: node.map(|node| driver.remove(node, objects)),
+        taken: node.and_then(|node| driver.taken(node, objects)),
+        gone: record.removal.as_ref().is_none_or(|removal| driver.is_gone(removal, objects)),
+        ..machine
+    }
+}
