@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -19,6 +20,8 @@ use crate::http;
 use crate::lease::{self, Election, Times};
 use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
+use crate::provider::cluster_autoscaler::groups::Settings as Groups;
+use crate::provider::cluster_autoscaler::keeper::Keeper;
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
 use crate::rotation::{Engine, EngineConfig};
@@ -51,6 +54,8 @@ pub struct Config {
     /// Over how many watches the Pods are divided; above 1 the API server must have the feature gate
     /// `ShardedListAndWatch`. Default 1.
     pub pod_shards: u8,
+    /// Autoscaled groups beside those of EKS, GKE and AKS, and where their autoscaler tells of them.
+    pub groups: Groups,
 }
 
 /// Which Pods an agent reads: `docs/decisions/009-scoped-cache.md`.
@@ -84,6 +89,7 @@ impl Default for Config {
             history_limit: Self::HISTORY_LIMIT,
             pod_cache: PodCache::default(),
             pod_shards: 1,
+            groups: Groups::default(),
         }
     }
 }
@@ -149,7 +155,10 @@ impl Agent {
         let store = Store::new(client.clone(), &config.namespace, clock);
         let views = Views::default();
         let probe = Probe::new(client.clone(), config.placeholder_image.clone(), config.standing, clock);
-        let reader = Reader::new(client.clone(), clock);
+        let groups = Arc::new(config.groups);
+        let keeper =
+            Keeper::new(client.clone(), &config.namespace, cache.clone(), Arc::clone(&groups), term.clone(), clock);
+        let reader = Reader::new(client.clone(), clock).with_groups(groups, keeper.remembered());
         let engine = EngineConfig {
             reader: reader.clone(),
             placeholder_image: config.placeholder_image,
@@ -168,6 +177,10 @@ impl Agent {
             let ended = feeds.ended().await;
             tracing::error!("{ended} ended");
             "a feed"
+        });
+        tasks.spawn(async move {
+            keeper.run().await;
+            "the keeper of groups"
         });
         let records = store.clone();
         tasks.spawn(async move {

@@ -8,6 +8,7 @@ use rotate_shared::names;
 
 use crate::agent::{Config, PodCache};
 use crate::probe::Standing;
+use crate::provider::cluster_autoscaler::groups::Settings as Groups;
 
 /// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
 #[derive(Clone, Debug, Parser)]
@@ -56,6 +57,12 @@ pub struct Run {
     /// ShardedListAndWatch
     #[arg(long, env = "ROTATE_POD_SHARDS", value_name = "N", default_value_t = 1, value_parser = shards)]
     pub pod_shards: u8,
+    /// Label whose values are the names of autoscaled groups of one's own; those of EKS, GKE and AKS are known
+    #[arg(long, env = "ROTATE_NODE_GROUP_LABEL", value_name = "KEY", value_delimiter = ',')]
+    pub node_group_label: Vec<String>,
+    /// ConfigMap in which cluster-autoscaler tells of its groups
+    #[arg(long, env = "ROTATE_AUTOSCALER_STATUS", value_name = "NAMESPACE/NAME", default_value = AUTOSCALER_STATUS, value_parser = namespaced)]
+    pub autoscaler_status: (String, String),
     /// Form of the log on stderr
     #[arg(long, env = "ROTATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -110,7 +117,24 @@ impl Run {
             history_limit: self.history_limit,
             pod_cache: self.pod_cache,
             pod_shards: self.pod_shards,
+            groups: Groups {
+                labels: self.node_group_label.clone(),
+                status: self.autoscaler_status.clone(),
+                ..Groups::default()
+            },
         })
+    }
+}
+
+/// Where cluster-autoscaler writes unless told otherwise.
+const AUTOSCALER_STATUS: &str = "kube-system/cluster-autoscaler-status";
+
+fn namespaced(typed: &str) -> Result<(String, String), String> {
+    match typed.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("it must be NAMESPACE/NAME".to_owned()),
     }
 }
 
@@ -167,6 +191,17 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_library() {
         assert_eq!(run(&[]).config().unwrap(), Config::default());
+    }
+
+    #[test]
+    fn groups_of_ones_own_are_known_by_labels_and_their_autoscaler_by_its_status() {
+        let config = run(&["--node-group-label", "a/b,c", "--node-group-label", "d"]).config().unwrap();
+        assert_eq!(config.groups.labels, ["a/b", "c", "d"]);
+        let config = run(&["--autoscaler-status", "scaling/state"]).config().unwrap();
+        assert_eq!(config.groups.status, ("scaling".to_owned(), "state".to_owned()));
+        for typed in ["state", "/state", "scaling/", "a/b/c"] {
+            assert!(Cli::try_parse_from(["rotate-agent", "--autoscaler-status", typed]).is_err(), "{typed}");
+        }
     }
 
     #[test]

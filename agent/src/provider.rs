@@ -31,7 +31,7 @@ use crate::cache::{Node, State};
 /// One kind of provider: what it knows of its nodes and what it would do. Decides only.
 pub trait Driver: Sync {
     /// Whether the node is one of this provider's, by what the provider leaves on it.
-    fn detect(&self, node: &Node) -> bool;
+    fn detect(&self, node: &Node, objects: &ProviderObjects) -> bool;
 
     /// What has to be ordered for a node that no autoscaler would bring; `None`: placeholders are order enough, or nothing
     /// can be ordered.
@@ -49,6 +49,11 @@ pub trait Driver: Sync {
     /// Whether what stood behind the node is gone as well, once the Node object is.
     fn is_gone(&self, _removal: &Removal, _objects: &ProviderObjects) -> bool {
         true
+    }
+
+    /// Who takes the empty node away where nobody is asked to; `None`: nobody does.
+    fn left(&self, _node: &Node, _state: &State, _objects: &ProviderObjects, _now: Timestamp) -> Option<Removal> {
+        None
     }
 
     /// Who is taking the node away already, other than us; `None`: nobody.
@@ -145,8 +150,8 @@ const DRIVERS: [(Provider, &dyn Driver); 4] = [
 
 /// Detects the provider by the node's labels and annotations.
 #[must_use]
-pub fn detect(node: &Node) -> Provider {
-    let found = DRIVERS.into_iter().find(|(_, driver)| driver.detect(node));
+pub fn detect(node: &Node, objects: &ProviderObjects) -> Provider {
+    let found = DRIVERS.into_iter().find(|(_, driver)| driver.detect(node, objects));
     found.map_or(Provider::Unmanaged, |(provider, _)| provider)
 }
 

@@ -115,6 +115,14 @@ pub enum Code {
     RolloutInProgress,
     /// New nodes are needed and nothing is known that would make them.
     NeedsNewNode,
+    /// The autoscaler does not tell of this node's group: nobody is known to bring or take nodes.
+    AutoscalerUnseen,
+    /// A group that is at its minimum: the autoscaler takes no node away.
+    GroupAtMinimum,
+    /// A group without nodes grows by what its cloud says of it, which may lack resources.
+    GroupEmpty,
+    /// What nodes of a group are like is known from long ago only, or not at all.
+    StaleTemplate,
     /// Nodes and Pods that were not looked at, because the agent reads only what it works on.
     NotLookedAt,
     /// What the API server makes of placeholders was not asked, or could not be.

@@ -41,6 +41,8 @@ pub const AUTHORIZATION_GROUP: &str = "kubectl-rotate.dev";
 pub const CONTROL_ADDR: &str = "127.0.0.1:8470";
 /// Where the agent's ops port listens unless told otherwise.
 pub const OPS_ADDR: &str = "0.0.0.0:8471";
+/// ConfigMap of what nodes of autoscaled groups were like.
+pub const GROUPS: &str = "rotate-groups";
 /// Prefix of the names of records.
 pub const RECORD_PREFIX: &str = "rotation-";
 

@@ -58,6 +58,9 @@ pub struct Plan {
     pub classes: Vec<Class>,
     /// What would be created to hold the room.
     pub placeholders: Vec<PlannedPlaceholder>,
+    /// The autoscaled groups whose sizes change, and the candidate's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupSize>,
     /// What must change, or be allowed by a flag, before anything is touched.
     pub blockers: Vec<Notice>,
     /// What deserves a look but does not stop anything.
@@ -197,6 +200,26 @@ pub struct PlannedPlaceholder {
     pub pod: String,
     /// What it requests.
     pub requests: Amounts,
+}
+
+/// The size of a group of nodes through a rotation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupSize {
+    /// What it is called: `group web (eks)`.
+    pub name: String,
+    /// Who changes its size.
+    pub provider: Provider,
+    /// How many nodes it has now, those on their way counted.
+    pub nodes: u32,
+    /// How many it has at least.
+    pub min: u32,
+    /// How many it has at most.
+    pub max: u32,
+    /// How many it has while the node is rotated.
+    pub during: u32,
+    /// How many it has in the end, once a node that is left to the autoscaler is gone.
+    pub after: u32,
 }
 
 /// Something to know: a blocker, a warning, or what a rotation waits for.

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use jiff::Timestamp;
 use rotate_shared::plan::{
-    Class, Disposition, Estimate, Notice, PlannedPlaceholder, PlannedPod, PodReason, Provider, Room, Totals,
+    Class, Disposition, Estimate, GroupSize, Notice, PlannedPlaceholder, PlannedPod, PodReason, Provider, Room, Totals,
 };
 use rotate_shared::rotation::{Outcome, PhaseSpan, Progress, RequestedBy, Waiting};
 use rotate_shared::{
@@ -155,6 +155,15 @@ fn plan() -> (Plan, Value) {
             pod: "shop/cart-1".to_owned(),
             requests: requests.clone(),
         }],
+        groups: vec![GroupSize {
+            name: "group web (eks)".to_owned(),
+            provider: Provider::ClusterAutoscaler,
+            nodes: 3,
+            min: 1,
+            max: 10,
+            during: 4,
+            after: 3,
+        }],
         blockers: vec![notice()],
         warnings: vec![Notice { code: Code::JobPod, remedy: String::new(), ..notice() }],
         estimate: Estimate { surge_seconds: 60, drain_seconds: 30, extra_node_seconds: 90 },
@@ -173,6 +182,10 @@ fn plan() -> (Plan, Value) {
             "room": [{ "node": "b", "count": 1 }, { "newNode": "zone a", "count": 2 }]
         }],
         "placeholders": [{ "class": "a", "pod": "shop/cart-1", "requests": requests }],
+        "groups": [{
+            "name": "group web (eks)", "provider": "cluster-autoscaler", "nodes": 3, "min": 1, "max": 10, "during": 4,
+            "after": 3
+        }],
         "blockers": [{ "code": "BarePod", "object": "Pod shop/once", "message": "has no controller", "remedy": "--force" }],
         "warnings": [{ "code": "JobPod", "object": "Pod shop/once", "message": "has no controller" }],
         "estimate": { "surgeSeconds": 60, "drainSeconds": 30, "extraNodeSeconds": 90 }

@@ -69,7 +69,7 @@ fn summary(api: &Api, state: &cache::State, pods: &mut Builder<'_>, node: &Node)
         created_at: node.created,
         ready: node.ready,
         schedulable: !node.unschedulable && !node.deleting,
-        provider: provider::detect(node),
+        provider: provider::detect(node, &api.reader.known()),
         movable_pods: known.then_some(movable.pods),
         pods: known.then(|| count(verdicts.len())),
         movable: known.then(|| movable.requests.to_amounts()),

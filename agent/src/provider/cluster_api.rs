@@ -111,7 +111,7 @@ fn unorderable(objects: &Objects, key: &Key, deployment: &Deployment) -> Option<
 }
 
 impl Driver for ClusterApi {
-    fn detect(&self, node: &Node) -> bool {
+    fn detect(&self, node: &Node, _objects: &ProviderObjects) -> bool {
         node.annotations.contains_key(names::CLUSTER_API_MACHINE)
     }
 

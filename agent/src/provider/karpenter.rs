@@ -56,7 +56,7 @@ impl Objects {
 }
 
 impl Driver for Karpenter {
-    fn detect(&self, node: &Node) -> bool {
+    fn detect(&self, node: &Node, _objects: &ProviderObjects) -> bool {
         node.label(POOL).is_some()
     }
 

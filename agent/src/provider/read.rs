@@ -7,10 +7,14 @@ use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::cluster_autoscaler::groups::Settings;
+use super::cluster_autoscaler::keeper::Remembered;
+use super::cluster_autoscaler::status::Status;
 use super::listing::{Listing, Page};
-use super::{ProviderObjects, karpenter};
+use super::{ProviderObjects, cluster_autoscaler, karpenter};
 use crate::cache::feed::escaped;
 use crate::clock::Clock;
 
@@ -29,6 +33,21 @@ pub struct Reader {
     clock: Clock,
     /// The paths of kinds that are not served, and until when that is believed.
     absent: Arc<Mutex<BTreeMap<String, Timestamp>>>,
+    /// What the agent was told of autoscaled groups, and remembers of them.
+    groups: (Arc<Settings>, Remembered),
+}
+
+/// As much of a ConfigMap as is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Map {
+    data: MapData,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MapData {
+    status: Option<String>,
 }
 
 /// Why the providers' objects cannot be had.
@@ -74,7 +93,22 @@ impl Reader {
     /// A reader of the cluster that the client belongs to.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock, absent: Arc::default() }
+        Self { client, clock, absent: Arc::default(), groups: Default::default() }
+    }
+
+    /// With what the agent was told of autoscaled groups, and remembers of them.
+    #[must_use]
+    pub fn with_groups(self, settings: Arc<Settings>, remembered: Remembered) -> Self {
+        Self { groups: (settings, remembered), ..self }
+    }
+
+    /// What is known without asking anybody.
+    #[must_use]
+    pub fn known(&self) -> ProviderObjects {
+        let (settings, remembered) = &self.groups;
+        let (settings, templates) = (Arc::clone(settings), remembered.get());
+        let autoscaler = cluster_autoscaler::Objects { settings, templates, ..Default::default() };
+        ProviderObjects { autoscaler, ..ProviderObjects::default() }
     }
 
     /// Reads all of them. What is not installed, or may not be read, says so in its place.
@@ -83,22 +117,62 @@ impl Reader {
     ///
     /// The API server's, of other kinds.
     pub async fn read(&self) -> Result<ProviderObjects, ReadError> {
-        let (pools, claims) = futures::try_join!(self.list(karpenter::POOLS), self.list(karpenter::CLAIMS))?;
-        Ok(ProviderObjects { karpenter: karpenter::Objects { pools, claims }, ..ProviderObjects::default() })
+        let (pools, claims, status) =
+            futures::try_join!(self.list(karpenter::POOLS), self.list(karpenter::CLAIMS), self.autoscaler_status())?;
+        let mut objects = self.known();
+        objects.karpenter = karpenter::Objects { pools, claims };
+        objects.autoscaler.status = status;
+        Ok(objects)
+    }
+
+    /// What cluster-autoscaler tells of its groups.
+    async fn autoscaler_status(&self) -> Result<Status, ReadError> {
+        let (namespace, name) = &self.groups.0.status;
+        let path = format!("/api/v1/namespaces/{}/configmaps/{}", escaped(namespace), escaped(name));
+        let now = self.clock.now();
+        if self.is_absent(&path, now) {
+            return Ok(Status::Absent);
+        }
+        match self.get(&path, "").await {
+            Ok(text) => {
+                let map: Map = serde_json::from_str(&text).map_err(|source| ReadError::Decode { path, source })?;
+                Ok(map
+                    .data
+                    .status
+                    .map_or_else(|| Status::Unreadable("it has no key status".to_owned()), |it| Status::parse(&it)))
+            }
+            Err(ReadError::Api { source: kube::Error::Api(status), path }) => match status.code {
+                404 => {
+                    self.note_absent(path, now);
+                    Ok(Status::Absent)
+                }
+                403 => Ok(Status::Forbidden(status.message.clone())),
+                _ => Err(ReadError::Api { path, source: kube::Error::Api(status) }),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_absent(&self, path: &str, now: Timestamp) -> bool {
+        self.absent.lock().get(path).is_some_and(|until| *until > now)
+    }
+
+    fn note_absent(&self, path: String, now: Timestamp) {
+        let until = now.saturating_add(ABSENT_FOR).unwrap_or(Timestamp::MAX);
+        self.absent.lock().insert(path, until);
     }
 
     /// Lists one kind, in pages.
     async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Listing<T>, ReadError> {
         let now = self.clock.now();
-        if self.absent.lock().get(path).is_some_and(|until| *until > now) {
+        if self.is_absent(path, now) {
             return Ok(Listing::Absent);
         }
         for attempt in 1.. {
             match self.pages(path).await {
                 Err(ReadError::Api { source: kube::Error::Api(status), path }) => match status.code {
                     404 => {
-                        let until = now.saturating_add(ABSENT_FOR).unwrap_or(Timestamp::MAX);
-                        self.absent.lock().insert(path, until);
+                        self.note_absent(path, now);
                         return Ok(Listing::Absent);
                     }
                     403 => return Ok(Listing::Forbidden(status.message.clone())),

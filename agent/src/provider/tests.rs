@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::cluster_autoscaler::GROUP_LABELS;
+use super::cluster_autoscaler::groups::LABELS;
 use super::*;
 use crate::surge::testing;
 
@@ -14,12 +14,12 @@ fn machine() -> Node {
 
 #[test]
 fn providers_are_known_by_what_they_leave_on_their_nodes() {
-    assert_eq!(detect(&labelled("karpenter.sh/nodepool")), Provider::Karpenter);
-    for label in GROUP_LABELS {
-        assert_eq!(detect(&labelled(label)), Provider::ClusterAutoscaler, "{label}");
+    assert_eq!(detect(&labelled("karpenter.sh/nodepool"), &ProviderObjects::default()), Provider::Karpenter);
+    for (label, _) in LABELS {
+        assert_eq!(detect(&labelled(label), &ProviderObjects::default()), Provider::ClusterAutoscaler, "{label}");
     }
-    assert_eq!(detect(&machine()), Provider::ClusterApi);
-    assert_eq!(detect(&testing::node("cand", &json!({}))), Provider::Unmanaged);
+    assert_eq!(detect(&machine(), &ProviderObjects::default()), Provider::ClusterApi);
+    assert_eq!(detect(&testing::node("cand", &json!({})), &ProviderObjects::default()), Provider::Unmanaged);
 }
 
 #[test]

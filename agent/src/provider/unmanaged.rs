@@ -12,7 +12,7 @@ use crate::cache::{Node, State};
 pub(super) struct Unmanaged;
 
 impl Driver for Unmanaged {
-    fn detect(&self, _node: &Node) -> bool {
+    fn detect(&self, _node: &Node, _objects: &ProviderObjects) -> bool {
         true
     }
 

@@ -101,7 +101,7 @@ impl Effect {
 /// What a removal does, as [`Effect::describe`].
 fn removing(removal: &Removal, node: &str) -> String {
     match removal {
-        Removal::Left { to, .. } => format!("leave node {node} {to}"),
+        Removal::Left { to, .. } => format!("leave node {node} to {to}"),
         Removal::NodeObject => format!("delete node {node}"),
         Removal::NodeClaim { name, .. } => format!("delete NodeClaim {name}"),
         Removal::Machine { namespace, name, .. } => format!("delete Machine {namespace}/{name}"),

@@ -11,6 +11,7 @@ use super::promise::{Promise, promise};
 use super::room::Preview;
 use crate::cache::{Resources, State, Volumes};
 use crate::drain::order::{self, Turn};
+use crate::provider::cluster_autoscaler::outlook::Demand;
 use crate::provider::{self, ProviderObjects};
 
 /// From the placeholder that finds no room to a Ready node: clouds take one to three minutes.
@@ -53,7 +54,7 @@ pub fn planned(
     now: Timestamp,
 ) -> Option<Planned> {
     let node = state.node(node)?;
-    let provider = provider::detect(node);
+    let provider = provider::detect(node, objects);
     let Promise { mut moves, preview } = promise(state, &Context { node, volumes, options, now }, objects);
 
     let mut blockers = std::mem::take(&mut moves.blockers);
@@ -68,15 +69,22 @@ pub fn planned(
         warnings.push(not_looked_at(&node.name));
     }
 
+    let then = provider::then(options, provider, node, objects);
+    let requests: Vec<_> = moves.classes.iter().map(|class| &class.requests).collect();
+    let demand = Demand { brought: &preview.brought, requests: &requests, then };
+    let outlook = objects.autoscaler.outlook(node, state, &demand, now);
+    warnings.extend(outlook.warnings);
+
     let plan = Plan {
         api_version: API_VERSION.to_owned(),
         kind: "Plan".to_owned(),
         node: node.name.to_string(),
         provider,
-        then: Some(provider::then(options, provider, node, objects)),
+        then: Some(then),
         totals: totals(&moves),
         classes: classes(&moves, &preview),
         placeholders: reserved(&moves).map(placeholder).collect(),
+        groups: outlook.groups,
         estimate: estimate(state, &moves, &preview, provider, options),
         pods: moves.pods.iter().map(planned_pod).collect(),
         blockers,

@@ -10,6 +10,8 @@
 
 mod packing;
 
+use std::collections::BTreeMap;
+
 use rotate_shared::plan::Room;
 
 use self::packing::{Order, Packing};
@@ -28,6 +30,8 @@ pub(super) struct Preview {
     pub(super) on_new_nodes: u32,
     /// How many new nodes those are.
     pub(super) new_nodes: u32,
+    /// The same, by the source of their headroom.
+    pub(super) brought: BTreeMap<String, u32>,
 }
 
 /// A class without room enough.

@@ -89,7 +89,6 @@ pub(crate) struct Autoscaler {
     template: FakeNode,
     prefix: String,
     boot: Duration,
-    limit: usize,
     made: Vec<Booting>,
 }
 
@@ -111,20 +110,13 @@ type Room = HashMap<String, i128>;
 impl Autoscaler {
     /// A group whose nodes are `PREFIX-1`, `PREFIX-2` … like the template and get Ready after `boot`.
     pub(crate) fn new(client: Client, prefix: &str, template: FakeNode, boot: Duration) -> Self {
-        let (prefix, limit) = (prefix.to_owned(), usize::MAX);
-        Self { client, group: None, told: None, template, prefix, boot, limit, made: Vec::new() }
+        Self { client, group: None, told: None, template, prefix: prefix.to_owned(), boot, made: Vec::new() }
     }
 
     /// Has it tell of its group, whose label its nodes carry.
     pub(crate) fn group(mut self, group: Group, clock: Clock) -> Self {
         self.template = self.template.label(GROUP_LABEL, &group.name);
         self.group = Some((group, clock));
-        self
-    }
-
-    /// The most nodes it makes: without it there is no limit.
-    pub(crate) fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
         self
     }
 
@@ -157,7 +149,7 @@ impl Autoscaler {
                 continue;
             }
             let mut next = Booting { since: Instant::now(), left: self.capacity(), pods: Vec::new() };
-            if self.made.len() < self.limit && room > 0 && next.take(&uid, &wanted) {
+            if room > 0 && next.take(&uid, &wanted) {
                 room -= 1;
                 let name = format!("{}-{}", self.prefix, self.made.len() + 1);
                 template.clone().renamed(&name).ready_after(boot).create(&self.client).await?;

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Node, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, ResourceExt};
+use rotate_agent::clock::Clock;
+use rotate_agent::provider::cluster_autoscaler::status::Status;
 use tokio::time::Instant;
 
 use crate::harness::ControlPlane;
-use crate::harness::autoscaler::Autoscaler;
+use crate::harness::autoscaler::{Autoscaler, Group};
 use crate::harness::credentials::User;
 use crate::harness::nodes::{self, FakeNode, READY_AFTER};
 use crate::harness::wait::eventually;
@@ -83,7 +85,8 @@ pub(crate) async fn a_late_node_receives_pods_only_once_it_is_ready(plane: &Cont
     workloads::namespace(&client, "late").await?;
     let template = pool_node("late", "template").allocatable("nvidia.com/gpu", "2").taint("only", "late", "NoSchedule");
     let boot = Duration::from_secs(4);
-    let growing = Autoscaler::new(client.clone(), "late", template, boot).limit(1).start();
+    let group = Group::new("late", 0, 1);
+    let growing = Autoscaler::new(client.clone(), "late", template, boot).group(group, Clock::system()).start();
 
     let began = Instant::now();
     let workload = Workload::new("late", "web", 2).request("nvidia.com/gpu", "1").spec(in_pool("late"));
@@ -103,6 +106,13 @@ pub(crate) async fn a_late_node_receives_pods_only_once_it_is_ready(plane: &Cont
     ensure!(pods.iter().all(|pod| workloads::node_of(pod) == "late-1"));
     ensure!(!growing.failed());
     ensure!(nodes.list(&ListParams::default().labels("pool=late")).await?.items.len() == 1);
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), "kube-system");
+    eventually("the status of a group of one node", SOON, async || {
+        let status = maps.get("cluster-autoscaler-status").await?.data.unwrap_or_default().remove("status");
+        let told = Status::parse(&status.unwrap_or_default());
+        Ok(told.told(Clock::system().now()).is_ok_and(|told| told.groups[0].target == 1).then_some(()))
+    })
+    .await?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rotate_shared::plan::{Class, Disposition, Notice, PlannedPod, PodReason, Provider};
+use rotate_shared::plan::{Class, Disposition, GroupSize, Notice, PlannedPod, PodReason, Provider};
 use rotate_shared::{Amounts, Code, Plan};
 
 use super::console;
@@ -14,6 +14,7 @@ pub(crate) fn text(plan: &Plan, wide: bool) -> String {
     let mut text = format!("node/{} ({})\n\n", escape::line(&plan.node), provider(plan));
     text.push_str(&pods(plan, wide));
     text.push_str(&room(plan));
+    text.push_str(&groups(plan));
     notices(&mut text, "WARNINGS", &plan.warnings);
     notices(&mut text, "BLOCKERS", &plan.blockers);
     text.push('\n');
@@ -224,6 +225,24 @@ fn origins(class: &Class) -> Vec<String> {
             (None, None) => format!("{} where there is room: the scheduler will find out", room.count),
         })
         .collect()
+}
+
+/// What becomes of the sizes of groups.
+fn groups(plan: &Plan) -> String {
+    if plan.groups.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\nGROUPS\n");
+    for group in &plan.groups {
+        let GroupSize { name, nodes, min, max, during, after, .. } = group;
+        let course = match (during == nodes, after == nodes) {
+            (true, true) => ", and so it stays".to_owned(),
+            (true, false) => format!(", {after} in the end"),
+            (false, _) => format!(", {during} while rotating, then {after}"),
+        };
+        text.push_str(&format!("  {}: {nodes} of {min}..{max} nodes{course}\n", escape::line(name)));
+    }
+    text
 }
 
 fn notices(text: &mut String, heading: &str, notices: &[Notice]) {

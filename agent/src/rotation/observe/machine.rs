@@ -1,7 +1,7 @@
 //! What the candidate's provider says of it.
 
 use jiff::SignedDuration;
-use rotate_shared::Phase;
+use rotate_shared::{Phase, Then};
 
 use crate::cache::Node;
 use crate::provider;
@@ -14,7 +14,7 @@ const FRESH_WHILE_REMOVING: SignedDuration = SignedDuration::from_secs(2);
 
 /// What is known of what stands behind the candidate. `node` is `None` where it is gone.
 pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
-    let Known { entry, memory, now, .. } = *known;
+    let Known { entry, state, memory, now, .. } = *known;
     let record = &entry.record;
     let machine = Machine {
         stale: true,
@@ -30,7 +30,10 @@ pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
         known: true,
         stale: now.duration_since(*read) >= fresh,
         order: node.and_then(|node| driver.order(node, objects)),
-        removal: node.map(|node| driver.remove(node, objects)),
+        removal: node.map(|node| {
+            let left = || driver.left(node, state, objects, now).filter(|_| record.options.then == Some(Then::Keep));
+            left().unwrap_or_else(|| driver.remove(node, objects))
+        }),
         taken: node.and_then(|node| driver.taken(node, objects)),
         gone: record.removal.as_ref().is_none_or(|removal| driver.is_gone(removal, objects)),
         ..machine

@@ -109,9 +109,9 @@ impl Turn<'_> {
             (Then::Uncordon, _) => "drained and uncordoned".to_owned(),
             (_, Some(Removal::Left { to, within: Some(within) })) => {
                 let by = self.now.saturating_add(*within).unwrap_or(self.now);
-                format!("drained, and left {to}; expected to be gone by {by:.0}")
+                format!("drained, and left to {to}; expected to be gone by {by:.0}")
             }
-            (_, Some(Removal::Left { to, within: None })) => format!("drained; the node stays, cordoned: {to}"),
+            (_, Some(Removal::Left { to, within: None })) => format!("drained; the node stays, cordoned, left to {to}"),
             _ => format!(
                 "drained; the node stays, cordoned; kubectl uncordon {} takes it back into service",
                 self.record.node

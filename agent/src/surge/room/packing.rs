@@ -132,6 +132,9 @@ impl<'a> Packing<'a> {
             preview.missing.extend(missing);
         }
         preview.new_nodes = u32::try_from(self.joined.len()).unwrap_or(u32::MAX);
+        for (source, _) in &self.kinds {
+            *preview.brought.entry(self.headroom[*source].source.clone()).or_default() += 1;
+        }
         preview
     }
 

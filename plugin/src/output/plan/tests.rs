@@ -48,6 +48,7 @@ fn plan() -> Plan {
             pod: "shop/cart-1".to_owned(),
             requests: Amounts::new(),
         }],
+        groups: Vec::new(),
         blockers: Vec::new(),
         warnings: Vec::new(),
         estimate: Estimate { surge_seconds: 60, drain_seconds: 70, extra_node_seconds: 130 },
@@ -121,4 +122,25 @@ fn a_name_that_would_steer_the_terminal_is_spelled_out() {
     plan.pods[0].name = "\u{1b}[2Jx".to_owned();
     plan.blockers.push(Notice { message: "\u{9b}1m".to_owned(), ..blocker() });
     assert!(!text(&plan, true).contains(['\u{1b}', '\u{9b}']));
+}
+
+#[test]
+fn what_becomes_of_groups_is_told_with_their_limits() {
+    let group = |during, after| GroupSize {
+        name: "group web (eks)".to_owned(),
+        provider: Provider::ClusterAutoscaler,
+        nodes: 3,
+        min: 1,
+        max: 10,
+        during,
+        after,
+    };
+    for (group, told) in [
+        (group(4, 3), "\nGROUPS\n  group web (eks): 3 of 1..10 nodes, 4 while rotating, then 3\n"),
+        (group(3, 2), "\nGROUPS\n  group web (eks): 3 of 1..10 nodes, 2 in the end\n"),
+        (group(3, 3), "\nGROUPS\n  group web (eks): 3 of 1..10 nodes, and so it stays\n"),
+    ] {
+        let text = text(&Plan { groups: vec![group], ..plan() }, false);
+        assert!(text.contains(told), "{text}");
+    }
 }

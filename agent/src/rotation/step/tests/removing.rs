@@ -114,7 +114,7 @@ fn a_claim_that_outlives_its_node_for_ever_has_failed() {
 #[test]
 fn a_node_that_is_left_to_its_autoscaler_loses_our_marks_and_says_by_when_it_is_gone() {
     let left = Removal::Left {
-        to: "to cluster-autoscaler, which removes unneeded nodes".to_owned(),
+        to: "cluster-autoscaler, which removes unneeded nodes".to_owned(),
         within: Some(SignedDuration::from_mins(10)),
     };
     let case = removing(left);
