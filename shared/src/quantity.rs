@@ -288,6 +288,15 @@ impl std::ops::Add for Quantity {
     }
 }
 
+impl std::ops::Sub for Quantity {
+    type Output = Self;
+
+    /// The difference, which may be negative; written as sums are.
+    fn sub(self, other: Self) -> Self {
+        self + Self { nano: -other.nano, ..other }
+    }
+}
+
 impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -5,6 +5,8 @@
 //! NodeClaim ── nodeName ──▶ Node: removed by deleting the claim, taken once it is deleted by others
 //! ```
 
+mod growth;
+mod kinds;
 mod objects;
 mod requirements;
 
@@ -64,8 +66,8 @@ impl Driver for Karpenter {
         None
     }
 
-    fn headroom(&self, _state: &State, _objects: &ProviderObjects, _now: Timestamp) -> Vec<Headroom> {
-        Vec::new()
+    fn headroom(&self, state: &State, objects: &ProviderObjects, _now: Timestamp) -> Vec<Headroom> {
+        growth::headroom(&objects.karpenter, state)
     }
 
     fn default_then(&self, candidate: &Node, objects: &ProviderObjects) -> Then {

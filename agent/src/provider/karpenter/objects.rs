@@ -27,6 +27,8 @@ pub struct NodePool {
     pub used: Amounts,
     /// The condition Ready.
     pub ready: Condition,
+    /// `spec.template.spec.nodeClassRef`, as `group/kind/name`: nodes of one class boot alike.
+    pub class: Box<str>,
     /// Labels that each of its nodes gets, those of the pool and its class among them.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// `spec.template.spec.requirements`: what may be demanded of a node.
@@ -49,6 +51,8 @@ pub struct NodeClaim {
     pub deleted: Option<Timestamp>,
     /// Its pool: the label `karpenter.sh/nodepool`.
     pub pool: Box<str>,
+    /// `spec.nodeClassRef`, as `group/kind/name`.
+    pub class: Box<str>,
     /// Its labels, which its node gets.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// `spec.taints`.
@@ -184,6 +188,7 @@ struct ClaimWire {
 #[serde(rename_all = "camelCase")]
 struct ClaimSpec {
     taints: Option<Vec<TaintWire>>,
+    node_class_ref: Option<ClassRef>,
     #[serde(default, deserialize_with = "duration")]
     expire_after: Option<SignedDuration>,
     #[serde(default, deserialize_with = "duration")]
@@ -224,6 +229,10 @@ fn taints(taints: Option<Vec<TaintWire>>) -> Vec<Taint> {
     taints.into_iter().flatten().filter_map(taint).collect()
 }
 
+fn class(of: Option<&ClassRef>) -> Box<str> {
+    of.map_or_else(Box::default, |ClassRef { group, kind, name }| format!("{group}/{kind}/{name}").into())
+}
+
 fn condition(conditions: &[ConditionWire], kind: &str) -> Condition {
     let found = conditions.iter().find(|condition| &*condition.kind == kind);
     found.map_or_else(Condition::default, |condition| Condition {
@@ -243,8 +252,8 @@ impl From<PoolWire> for NodePool {
         let template = spec.template.spec;
         let mut labels = spec.template.metadata.and_then(|meta| meta.labels).unwrap_or_default();
         labels.insert(super::POOL.into(), metadata.name.clone());
-        if let Some(ClassRef { group, kind, name }) = template.node_class_ref {
-            labels.insert(format!("{group}/{}", kind.to_lowercase()).into(), name);
+        if let Some(ClassRef { group, kind, name }) = &template.node_class_ref {
+            labels.insert(format!("{group}/{}", kind.to_lowercase()).into(), name.clone());
         }
         Self {
             name: metadata.name,
@@ -254,6 +263,7 @@ impl From<PoolWire> for NodePool {
             limits: spec.limits.unwrap_or_default(),
             used: status.resources.unwrap_or_default(),
             ready: condition(&status.conditions.unwrap_or_default(), "Ready"),
+            class: class(template.node_class_ref.as_ref()),
             labels,
             requirements: template.requirements.unwrap_or_default(),
             taints: taints(template.taints),
@@ -272,6 +282,7 @@ impl From<ClaimWire> for NodeClaim {
             created: metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
             deleted: metadata.deletion_timestamp,
             pool: labels.get(super::POOL).cloned().unwrap_or_default(),
+            class: class(spec.node_class_ref.as_ref()),
             labels,
             taints: taints(spec.taints),
             node: status.node_name,

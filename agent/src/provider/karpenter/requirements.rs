@@ -41,6 +41,11 @@ pub enum Operator {
 }
 
 impl Requirement {
+    /// Whether its values are the ones that are allowed.
+    pub(super) fn lists(&self) -> bool {
+        self.operator == Operator::In
+    }
+
     /// Whether a node whose label has this value, or that has no such label, is one that the pool may bring.
     #[must_use]
     pub fn admits(&self, value: Option<&str>) -> bool {
