@@ -107,6 +107,10 @@ pub enum Code {
     SettleTimedOut,
     /// The machine behind the node runs on.
     MachineRunsOn,
+    /// A node without the NodeClaim that should stand behind it, or a NodeClaim without its node.
+    NodeClaimUnmatched,
+    /// Karpenter takes the node away at a set time.
+    NodeExpires,
     /// A node that came for the surge and was not used stays.
     NotGivenBack,
     /// The node's group cannot grow, or would not shrink.

@@ -5,6 +5,7 @@
 //! NodeClaim ── nodeName ──▶ Node: removed by deleting the claim, taken once it is deleted by others
 //! ```
 
+mod explain;
 mod growth;
 mod kinds;
 mod objects;
@@ -48,12 +49,19 @@ impl Objects {
     /// The claim behind a node. As for Karpenter, several are none: which one is true is not known.
     #[must_use]
     pub fn claim_of(&self, node: &Node) -> Option<&NodeClaim> {
+        match self.claims_of(node).as_slice() {
+            [claim] => Some(claim),
+            _ => None,
+        }
+    }
+
+    /// All claims that say they stand behind a node: by the machine's id where both have one, else by the node's name.
+    fn claims_of(&self, node: &Node) -> Vec<&NodeClaim> {
         let is_its = |claim: &&NodeClaim| match (&node.provider_id, &*claim.provider_id) {
             (Some(id), of) if !of.is_empty() => **id == *of,
             _ => *claim.node == *node.name,
         };
-        let mut found = self.claims.items().iter().filter(is_its);
-        found.next().filter(|_| found.next().is_none())
+        self.claims.items().iter().filter(is_its).collect()
     }
 }
 
@@ -113,20 +121,20 @@ impl Driver for Karpenter {
         _state: &State,
         objects: &ProviderObjects,
         options: &Options,
-        _now: Timestamp,
+        now: Timestamp,
     ) -> Explained {
-        if options.then.is_some_and(|then| then != Then::Keep) || objects.karpenter.claim_of(candidate).is_some() {
-            return Explained::default();
-        }
-        let warning = Notice {
-            code: Code::ProviderUnsupported,
+        let mut explained = explain::explain(candidate, &objects.karpenter, options, now);
+        // What is said of every node that is being deleted is not said twice.
+        let taken = self.taken(candidate, objects).filter(|_| !candidate.deleting);
+        explained.blockers.extend(taken.map(|message| Notice {
+            code: Code::NodeDeleting,
             object: format!("Node {}", candidate.name),
-            message: "no NodeClaim is known that stands behind it: once empty, the node stays, cordoned".to_owned(),
-            remedy: format!(
-                "afterwards: kubectl delete node {}, upon which Karpenter ends the instance",
-                candidate.name
-            ),
-        };
-        Explained { warnings: vec![warning], ..Explained::default() }
+            message,
+            remedy: "leave it to Karpenter".to_owned(),
+        }));
+        explained
     }
 }
+
+#[cfg(test)]
+mod tests;

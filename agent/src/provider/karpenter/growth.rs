@@ -187,7 +187,8 @@ fn values(pool: &NodePool, key: &str, objects: &Objects) -> BTreeSet<Box<str>> {
         if is_of_machines(key) { claim.class == pool.class } else { claim.pool == pool.name }
     };
     let seen = objects.claims.items().iter().filter(alike).filter_map(|claim| claim.labels.get(key));
-    let listed = demands(pool, key).filter(|requirement| requirement.lists()).flat_map(|requirement| &requirement.values);
+    let listed =
+        demands(pool, key).filter(|requirement| requirement.lists()).flat_map(|requirement| &requirement.values);
     let admitted = |value: &&Box<str>| demands(pool, key).all(|requirement| requirement.admits(Some(value)));
     seen.chain(listed).filter(admitted).cloned().collect()
 }

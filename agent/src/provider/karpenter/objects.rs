@@ -265,7 +265,7 @@ impl From<PoolWire> for NodePool {
             ready: condition(&status.conditions.unwrap_or_default(), "Ready"),
             class: class(template.node_class_ref.as_ref()),
             labels,
-            requirements: template.requirements.unwrap_or_default(),
+            requirements: template.requirements.into_iter().flatten().map(Requirement::normalized).collect(),
             taints: taints(template.taints),
         }
     }

@@ -4,6 +4,15 @@ use std::fmt;
 
 use serde::Deserialize;
 
+/// Labels under their older names, as Karpenter reads them.
+const ALIASES: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+];
+
 /// `key operator values`, as a NodePool writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +50,12 @@ pub enum Operator {
 }
 
 impl Requirement {
+    /// The same of the label that Karpenter goes by, where it has an older name.
+    pub(super) fn normalized(self) -> Self {
+        let found = ALIASES.iter().find(|(old, _)| *old == &*self.key);
+        Self { key: found.map_or_else(|| self.key.clone(), |(_, new)| (*new).into()), ..self }
+    }
+
     /// Whether its values are the ones that are allowed.
     pub(super) fn lists(&self) -> bool {
         self.operator == Operator::In
@@ -84,5 +99,41 @@ impl fmt::Display for Requirement {
             Operator::Gte => write!(f, "{key}>={listed}"),
             Operator::Lte => write!(f, "{key}<={listed}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> Requirement {
+        serde_json::from_value(json!({ "key": key, "operator": operator, "values": values })).unwrap()
+    }
+
+    #[test]
+    fn each_operator_compares_as_karpenter_does() {
+        for (operator, values, admitted, refused) in [
+            ("In", &["a", "b"][..], &[Some("b")][..], &[Some("c"), None][..]),
+            ("NotIn", &["a"], &[Some("b"), None], &[Some("a")]),
+            ("Exists", &[], &[Some("")], &[None]),
+            ("DoesNotExist", &[], &[None], &[Some("a")]),
+            ("Gt", &["4"], &[Some("5")], &[Some("4"), Some("x"), None]),
+            ("Gte", &["4"], &[Some("4")], &[Some("3"), None]),
+            ("Lt", &["4"], &[Some("3")], &[Some("4"), None]),
+            ("Lte", &["4"], &[Some("4")], &[Some("5"), None]),
+        ] {
+            let requirement = requirement("k", operator, values);
+            assert!(admitted.iter().all(|value| requirement.admits(*value)), "{requirement}");
+            assert!(!refused.iter().any(|value| requirement.admits(*value)), "{requirement}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_known_by_its_older_name_too() {
+        let zone = requirement("failure-domain.beta.kubernetes.io/zone", "In", &["a"]).normalized();
+        assert_eq!(zone.to_string(), "topology.kubernetes.io/zone=a");
+        assert_eq!(requirement("team", "Exists", &[]).normalized().to_string(), "team");
     }
 }
