@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cache::{Node, Partition, Pod};
+use crate::provider::{Listing, karpenter};
 use crate::surge::testing::{self, merge, owner};
 
 fn plan_of(nodes: Vec<Node>, pods: Vec<Pod>) -> Plan {
@@ -111,14 +112,26 @@ fn where_no_node_has_room_a_new_one_is_described_and_on_plain_nodes_warned_about
 #[test]
 fn providers_that_make_nodes_are_not_warned_about() {
     let karpenter = testing::node("cand", &json!({ "metadata": { "labels": { "karpenter.sh/nodepool": "web" } } }));
-    let plan = plan_of(vec![karpenter], vec![web("web-1", "cand", "1")]);
+    let pool = json!({ "metadata": { "name": "web" }, "spec": { "template": { "spec": {} } },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+    let amounts = json!({ "cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110" });
+    let claim = json!({ "metadata": { "name": "web-1", "labels": { "karpenter.sh/nodepool": "web" } }, "spec": {},
+        "status": { "nodeName": "cand", "capacity": amounts, "allocatable": amounts } });
+    let objects = ProviderObjects {
+        karpenter: karpenter::Objects { pools: read(&pool), claims: read(&claim) },
+        ..ProviderObjects::default()
+    };
+    let state = testing::state([karpenter], [web("web-1", "cand", "1")]);
+    let now = testing::CREATED.parse().unwrap();
+    let plan = plan(&state, "cand", &Volumes::default(), &objects, &Options::default(), now).unwrap();
     assert_eq!(plan.provider, Provider::Karpenter);
-    assert!(
-        codes(&plan.warnings).iter().all(|code| *code == Code::ProviderUnreadable),
-        "only that its pools were not read"
-    );
+    assert_eq!((codes(&plan.blockers), codes(&plan.warnings)), (vec![], vec![]));
     assert_eq!(plan.estimate.surge_seconds, NODE_START_SECONDS);
     assert_eq!(plan.estimate.extra_node_seconds, NODE_START_SECONDS + GROUP_SECONDS);
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &Value) -> Listing<T> {
+    Listing::Read { items: vec![serde_json::from_value(object.clone()).unwrap()], unreadable: Vec::new() }
 }
 
 #[test]
