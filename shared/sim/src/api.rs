@@ -33,6 +33,8 @@ mod write;
 
 use path::Target;
 
+pub(crate) use eviction::evict_pod;
+
 /// Query parameters.
 type Parameters = HashMap<String, String>;
 

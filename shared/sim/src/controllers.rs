@@ -4,13 +4,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{
     admission,
     cluster::Cluster,
     kind::Kind,
     object,
+    settings::Karpenter,
     store::{Key, Store},
 };
 
@@ -19,6 +20,7 @@ mod deployment;
 mod disruption;
 mod garbage;
 mod job;
+mod karpenter;
 mod node_lifecycle;
 mod provisioner;
 mod replica_set;
@@ -49,6 +51,14 @@ pub(crate) fn spawn(tasks: &mut JoinSet<()>, cluster: &Arc<Cluster>) {
             provisioner.reconcile(&mut cluster.store())
         }));
     }
+}
+
+/// Starts a Karpenter.
+pub(crate) fn spawn_karpenter(tasks: &mut JoinSet<()>, cluster: &Arc<Cluster>, settings: Karpenter) -> AbortHandle {
+    let mut karpenter = karpenter::State::new(settings);
+    tasks.spawn(drive(cluster.clone(), karpenter::KINDS, move |cluster: &Cluster| {
+        karpenter.reconcile(&mut cluster.store())
+    }))
 }
 
 /// Calls `reconcile` at each change of these kinds, and at the time it asks for.

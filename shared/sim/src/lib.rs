@@ -38,5 +38,5 @@ pub use log::{Event, LogEntry};
 pub use objects::NodeSpec;
 pub use quantity::{Amounts, requests as pod_requests};
 pub use requests::RequestEntry;
-pub use settings::{Access, Identity, Provisioner, Rule, Settings};
+pub use settings::{Access, Identity, InstanceType, Karpenter, Provisioner, Rule, Settings};
 pub use sim::Sim;

@@ -1,9 +1,13 @@
 //! How a simulated cluster behaves.
 
+mod karpenter;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::Value;
+
+pub use karpenter::{InstanceType, Karpenter};
 
 /// Everything that can be chosen about a cluster before it starts.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use axum::Router;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{
     admission, api,
@@ -20,7 +20,7 @@ use crate::{
     objects::NodeSpec,
     requests::RequestEntry,
     scheduler,
-    settings::{Access, Settings},
+    settings::{Access, Karpenter, Settings},
 };
 
 /// A running cluster. Clones are the same cluster; it ends with the last of them, its router included.
@@ -33,6 +33,7 @@ pub struct Sim {
 struct Handle {
     cluster: Arc<Cluster>,
     controllers: Mutex<JoinSet<()>>,
+    karpenter: Mutex<Option<AbortHandle>>,
 }
 
 impl Drop for Handle {
@@ -60,13 +61,28 @@ impl Sim {
         tasks.spawn(scheduler::run(cluster.clone()));
         tasks.spawn(kubelet::run(cluster.clone()));
         controllers::spawn(&mut tasks, &cluster);
-        Self { handle: Arc::new(Handle { cluster, controllers: Mutex::new(tasks) }) }
+        Self { handle: Arc::new(Handle { cluster, controllers: Mutex::new(tasks), karpenter: Mutex::default() }) }
     }
 
     /// Stops the controllers and ends every watch. The objects stay readable.
     pub fn shutdown(&self) {
         self.handle.controllers.lock().abort_all();
         self.handle.cluster.signal.send_modify(|signal| signal.stopped = true);
+    }
+
+    /// Starts Karpenter, in the place of one that runs already. It works by the NodePools that there are.
+    pub fn start_karpenter(&self, settings: Karpenter) {
+        self.stop_karpenter();
+        let mut tasks = self.handle.controllers.lock();
+        let task = controllers::spawn_karpenter(&mut tasks, &self.handle.cluster, settings);
+        *self.handle.karpenter.lock() = Some(task);
+    }
+
+    /// Kills Karpenter: what it has under way is left as it is.
+    pub fn stop_karpenter(&self) {
+        if let Some(task) = self.handle.karpenter.lock().take() {
+            task.abort();
+        }
     }
 
     /// The API: to be served, or called in process as `kube::Client::new(sim.router(), "default")`.

@@ -23,29 +23,34 @@ pub(super) fn evict(call: &Call, target: &Target) -> Result<Response, Failure> {
     // `delete_options`, as a client may misspell it, is an unknown field: dropped, and with it the precondition.
     let options = eviction.get("deleteOptions").cloned().unwrap_or_default();
     let dry_run = call.dry_run() || delete::dry(&options);
-    let mut store = call.sim.cluster().store();
+    evict_pod(&mut call.sim.cluster().store(), &key, &options, dry_run)?;
+    Ok(respond(StatusCode::CREATED, &created()))
+}
+
+/// Evicts a Pod, for whoever asks.
+pub(crate) fn evict_pod(store: &mut Store, key: &Key, options: &Value, dry_run: bool) -> Result<(), Failure> {
     let pod = store.get(Kind::Pod, &key.0, &key.1).cloned().ok_or_else(|| Failure::not_found(Kind::Pod, &key.1))?;
     if let Some(namespace) = store.get(Kind::Namespace, "", &key.0)
         && object::terminating(namespace)
     {
         return Err(Failure::namespace_terminating(Kind::Pod, &key.1, &key.0));
     }
-    let spend = budget(&store, &pod)?;
+    let spend = budget(store, &pod)?;
     // The API server spends the budget before it looks at the preconditions.
     if let (Some(budget), false) = (&spend, dry_run) {
-        disrupt(&mut store, budget, &key.1);
+        disrupt(store, budget, &key.1);
     }
-    delete::check(Kind::Pod, &pod, &options)?;
+    delete::check(Kind::Pod, &pod, options)?;
     if !dry_run {
         let now = store.now();
-        store.update(Kind::Pod, &key, |pod| {
+        store.update(Kind::Pod, key, |pod| {
             let message = "Eviction API: evicting";
             object::set_condition(pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", message, now);
         });
         store.record(Event::PodEvicted { uid: object::uid(&pod).to_owned() });
-        store.delete(Kind::Pod, &key, object::number(&options, "/gracePeriodSeconds"));
+        store.delete(Kind::Pod, key, object::number(options, "/gracePeriodSeconds"));
     }
-    Ok(respond(StatusCode::CREATED, &created()))
+    Ok(())
 }
 
 /// The budget that this eviction spends, if it needs one.
