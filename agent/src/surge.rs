@@ -16,3 +16,4 @@ mod room;
 mod terms;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod told;

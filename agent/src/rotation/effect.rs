@@ -43,6 +43,8 @@ pub enum Effect {
     Evict(Eviction),
     /// Makes the scheduler look again at a Pod that it has passed over.
     Wake(PassedOver),
+    /// Reads what the scheduler, autoscalers and kubelets say of these placeholders, by UID.
+    Listen(Vec<String>),
     /// Reads what the providers say of nodes.
     ReadProvider,
     /// Has the candidate taken away.
@@ -73,6 +75,7 @@ impl Effect {
             Self::Release { uid, .. } => format!("release/{uid}"),
             Self::Evict(eviction) => format!("evict/{}", eviction.uid),
             Self::Wake(_) => "wake".to_owned(),
+            Self::Listen(_) => "listen".to_owned(),
             Self::ReadProvider => "provider".to_owned(),
             Self::Remove(_) => "remove".to_owned(),
         }
@@ -92,6 +95,7 @@ impl Effect {
             Self::Release { name, .. } => format!("delete placeholder {}/{name}", names::ROOM_NAMESPACE),
             Self::Evict(eviction) => format!("evict Pod {}/{}", eviction.namespace, eviction.name),
             Self::Wake(pod) => format!("make the scheduler look at Pod {} again", pod.path),
+            Self::Listen(_) => format!("read the events of namespace {}", names::ROOM_NAMESPACE),
             Self::ReadProvider => "read the providers' objects".to_owned(),
             Self::Remove(removal) => removing(removal, node),
         }

@@ -1,5 +1,6 @@
 //! Carries effects out. Each is one call or a few; what came of it goes into [`Memory`].
 
+mod listen;
 mod marks;
 mod remove;
 
@@ -30,6 +31,7 @@ use crate::drain::evict::{self, Answer, EvictError, Eviction};
 use crate::provider::{ProviderObjects, ReadError, Reader};
 use crate::surge::constraints::Placement;
 use crate::surge::placeholder::{self, Placeholder};
+use crate::surge::told::AllTold;
 
 /// How often it is looked whether the Pod that wakes the scheduler is bound, and how many times: 3 s in all.
 const WAKE_EVERY: Duration = Duration::from_millis(50);
@@ -94,6 +96,7 @@ pub(super) enum Done {
     Released(String),
     Answered(Eviction, Answer),
     Woken(PassedOver),
+    Heard(AllTold),
     Provider(Arc<ProviderObjects>),
     /// The removal was accepted.
     Removing,
@@ -194,6 +197,7 @@ impl Executor {
                 Ok(Done::Answered(eviction.clone(), answer))
             }
             Effect::Wake(pod) => self.wake(subject, pod).await,
+            Effect::Listen(uids) => Ok(Done::Heard(listen::listen(&self.client, &subject.rotation, uids).await?)),
             Effect::ReadProvider => Ok(Done::Provider(Arc::new(self.reader.read().await?))),
             Effect::Remove(removal) => {
                 self.remove(&subject.node, &subject.node_uid, removal).await.map(|()| Done::Removing)
@@ -405,6 +409,7 @@ impl Memory {
             }
             Done::Answered(eviction, answer) => self.answered(&eviction, answer, state, now),
             Done::Woken(pod) => tracing::info!(pod = pod.path, "the scheduler had passed it over, and was woken"),
+            Done::Heard(told) => self.told = Some((told, now)),
             Done::Provider(objects) => self.provider = Some((objects, now)),
             Done::Removing => {
                 if let Some(asked) = &mut self.asked {

@@ -16,6 +16,7 @@ use super::record::Record;
 use crate::cache::decode::Workload;
 use crate::cache::{Pod, State, Volumes};
 use crate::provider::ProviderObjects;
+use crate::surge::told::AllTold;
 
 /// How long an answer of the API server is believed against a cache that does not show it.
 const LAG: SignedDuration = SignedDuration::from_secs(10);
@@ -72,6 +73,8 @@ pub(super) struct Memory {
     pub(super) provider: Option<(Arc<ProviderObjects>, Timestamp)>,
     /// The removal that was asked for.
     pub(super) asked: Option<Asked>,
+    /// What is said of placeholders that do not run, and when it was read.
+    pub(super) told: Option<(AllTold, Timestamp)>,
     /// Calls that failed, by the effect's key.
     pub(super) failures: BTreeMap<String, Failure>,
 }

@@ -46,6 +46,8 @@ pub struct Observation {
     pub needs: Vec<Need>,
     /// Placeholders of this rotation.
     pub room: Vec<Room>,
+    /// UIDs of placeholders that do not run for some time, where it is due to read what is said of them.
+    pub unheard: Vec<String>,
     /// Pods that wait for nothing on a node where we hold or held room.
     pub passed_over: Vec<PassedOver>,
     /// Calls that failed and are tried again.

@@ -14,7 +14,7 @@ use rotate_shared::{Amounts, Code, Phase, SurgeMode, names};
 use self::machine::machine;
 use self::needs::needs;
 pub(super) use self::room::placeholders;
-use self::room::{explain, rooms};
+use self::room::{explain, rooms, unheard};
 use super::memory::{Evicting, Memory};
 use super::observation::{Barrier, Budget, Fresh, Leaving, NodeSeen, Observation, Slot, Unread, Verdicts};
 use super::progress::{self, Known, Whereabouts, whereabouts};
@@ -82,6 +82,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         budgets,
         owners: groups.into_iter().map(|group| group.seen).collect(),
         needs,
+        unheard: unheard(&known, &rooms),
         room: rooms.into_iter().map(|room| room.seen).collect(),
         passed_over,
         failures,

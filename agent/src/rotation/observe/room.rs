@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use rotate_shared::names;
 
 use crate::cache::{Pod, PodPhase, State};
@@ -9,6 +10,12 @@ use crate::rotation::observation::{Need, Room, RoomState};
 use crate::rotation::progress::Known;
 use crate::rotation::record::RoomClass;
 use crate::surge::fit;
+
+/// How long a placeholder has to run before anybody is asked: where there is room it does so in some tenths of a second. Its
+/// time of creation is in whole seconds.
+const LATE: SignedDuration = SignedDuration::from_secs(2);
+/// How often it is read what is said of those that do not.
+const LISTEN_EVERY: SignedDuration = SignedDuration::from_secs(4);
 
 /// A placeholder with what it offers.
 #[derive(Debug)]
@@ -30,7 +37,12 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
     for pod in placeholders(state, &record.id).into_iter().filter(|pod| !waking(pod)) {
         let label = |key: &str| pod.labels.get(key).map(|value| value.to_string()).unwrap_or_default();
         let released = memory.released.contains_key(&*pod.uid);
-        let state = if released { RoomState::Ending } else { room_state(&pod, &record.node, state) };
+        let mut state = if released { RoomState::Ending } else { room_state(&pod, &record.node, state) };
+        if let RoomState::Coming { message } = &mut state
+            && let Some(told) = memory.told.as_ref().and_then(|(told, _)| told.of(&pod.uid))
+        {
+            *message = Some(told.words.clone());
+        }
         rooms.push(RoomKnown {
             seen: Room { name: pod.name.to_string(), uid: pod.uid.to_string(), pod_uid: label(names::POD_UID), state },
             class: record.class(&label(names::CLASS)),
@@ -65,6 +77,17 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
         }
     }
     rooms
+}
+
+/// UIDs of the placeholders that do not run for some time, where what is said of them was not read just now.
+pub(super) fn unheard(known: &Known<'_>, rooms: &[RoomKnown<'_>]) -> Vec<String> {
+    let Known { memory, now, .. } = *known;
+    if memory.told.as_ref().is_some_and(|(_, read)| now.duration_since(*read) < LISTEN_EVERY) {
+        return Vec::new();
+    }
+    let coming = rooms.iter().filter(|room| matches!(room.seen.state, RoomState::Coming { .. }));
+    let late = coming.filter_map(|room| room.pod.as_ref()).filter(|pod| now.duration_since(pod.created) >= LATE);
+    late.map(|pod| pod.uid.to_string()).collect()
 }
 
 /// Placeholders of a rotation, by name.

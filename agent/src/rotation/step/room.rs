@@ -96,6 +96,9 @@ impl Turn<'_> {
             }
         }
         self.effects.extend(self.seen.passed_over.first().cloned().map(Effect::Wake));
+        if !self.seen.unheard.is_empty() {
+            self.effects.push(Effect::Listen(self.seen.unheard.clone()));
+        }
         self.progress.reserved = u32::try_from(cover.covered.len()).unwrap_or(u32::MAX);
         cover
     }
