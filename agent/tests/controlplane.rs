@@ -24,6 +24,8 @@ mod installed;
 mod karpenter;
 #[path = "controlplane/predicate.rs"]
 mod predicate;
+#[path = "controlplane/refusals.rs"]
+mod refusals;
 #[path = "controlplane/selftest.rs"]
 mod selftest;
 
@@ -75,6 +77,9 @@ fn main() -> ExitCode {
         }),
         trial(&shared, "scoped_agent_reads_only_the_pods_it_works_on", async |_| {
             installed::a_scoped_agent_reads_only_the_pods_it_works_on().await
+        }),
+        trial(&shared, "what_admission_makes_of_placeholders_is_told_beforehand", async |_| {
+            refusals::what_admission_makes_of_placeholders_is_told_beforehand().await
         }),
         trial(&shared, "predicate_and_translation_hold_on_the_real_scheduler", async |_| {
             predicate::predicate_and_translation_hold().await

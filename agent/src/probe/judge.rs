@@ -171,9 +171,13 @@ pub(crate) fn remedy(message: &str) -> String {
         format!("kubectl label namespace {room} pod-security.kubernetes.io/enforce=privileged --overwrite")
     } else if message.contains("quota") {
         format!("raise or delete the ResourceQuota in namespace {room}")
-    } else if message.contains("per Container") || message.contains("per Pod") || message.contains("LimitRange") {
+    } else if message.contains("per Container")
+        || message.contains("per Pod")
+        || message.contains("must be less than or equal to")
+        || message.contains("LimitRange")
+    {
         format!("delete the LimitRange in namespace {room}: it holds nothing but placeholders")
-    } else if message.contains("webhook") || message.contains("ValidatingAdmissionPolicy") {
+    } else if message.contains("webhook") || message.contains("with binding") {
         format!("exempt namespace {room} from it")
     } else if message.contains("being terminated") {
         format!("wait until it is gone, then: {INSTALL}")

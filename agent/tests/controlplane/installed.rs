@@ -120,13 +120,18 @@ async fn succeeded(caller: &Client, begun: &Rotation) -> Result<Rotation> {
 
 /// Creates what `kubectl apply -k manifests/base` would.
 async fn install(client: &Client) -> Result<()> {
+    apply(client, &["namespaces", "priority-class", "agent-rbac", "people-rbac", "deployment"]).await
+}
+
+/// Creates what these files of the manifests hold, the namespaces first.
+pub(crate) async fn apply(client: &Client, files: &[&str]) -> Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
-    for file in ["namespaces", "priority-class", "agent-rbac", "people-rbac", "deployment"] {
+    for file in files {
         let text = std::fs::read_to_string(folder.join(file).with_extension("yaml"))?;
         for object in serde_saphyr::from_multiple::<Value>(&text)? {
             create(client, &object).await.with_context(|| format!("failed to create {object}"))?;
         }
-        if file == "namespaces" {
+        if *file == "namespaces" {
             for namespace in [names::NAMESPACE, names::ROOM_NAMESPACE] {
                 workloads::default_service_account(client, namespace).await?;
             }
@@ -163,7 +168,7 @@ async fn post<T: serde::de::DeserializeOwned>(client: &Client, path: &str, body:
     client.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
 }
 
-async fn token(client: &Client, account: &str, audience: Option<&str>) -> Result<String> {
+pub(crate) async fn token(client: &Client, account: &str, audience: Option<&str>) -> Result<String> {
     let path = format!("/api/v1/namespaces/{}/serviceaccounts/{account}/token", names::NAMESPACE);
     let audiences: Vec<_> = audience.into_iter().collect();
     let request = json!({
