@@ -13,6 +13,7 @@ pub mod karpenter;
 mod listing;
 mod objects;
 mod read;
+mod saved;
 mod unmanaged;
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,6 +26,7 @@ pub use headroom::{Headroom, NewNode};
 pub use listing::Listing;
 pub use objects::ProviderObjects;
 pub use read::{ReadError, Reader};
+pub use saved::Saved;
 
 use crate::cache::{Node, State};
 

@@ -244,7 +244,7 @@ impl cli::RotationFlags {
             allow_control_plane: self.allow_control_plane,
             max_concurrent: self.max_concurrent,
             max_failures: self.max_failures,
-            reboot_timeout_seconds: None,
+            reboot_timeout_seconds: self.reboot_timeout.map(cli::GoDuration::whole_seconds),
             then: self.then.map(|then| match then {
                 cli::Then::Delete => Then::Delete,
                 cli::Then::Keep => Then::Keep,

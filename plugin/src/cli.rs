@@ -51,8 +51,8 @@ pub(crate) enum Verb {
   kubectl rotate plan node -l pool=web -o wide
   kubectl rotate plan node worker-1 --exit-code      # 10 where there is something to do, 3 where it is blocked
 
-  # Without a cluster, from saved objects:
-  kubectl get nodes,pods,pdb,pvc,pv -A -o yaml > cluster.yaml
+  # Without a cluster, from saved objects; nodepools and nodeclaims only where Karpenter is:
+  kubectl get nodes,pods,pdb,pvc,pv,nodepools,nodeclaims -A -o yaml > cluster.yaml
   kubectl rotate plan node worker-1 --from cluster.yaml")]
     Plan(PlanArgs),
     /// Rotate nodes: reserve room, evict, wait for the replacements.
@@ -245,9 +245,12 @@ pub(crate) struct RotationFlags {
     /// Go on with a warning where replacements are not Ready by then [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = duration())]
     pub(crate) settle_timeout: Option<GoDuration>,
-    /// What becomes of the empty node [default: by provider; keep where nothing else removes it]
+    /// What becomes of the empty node [default: delete where Karpenter or Cluster API takes the machine away, else keep]
     #[arg(long, value_enum, value_name = "delete|keep|uncordon", hide_possible_values = true)]
     pub(crate) then: Option<Then>,
+    /// With --then=uncordon: how long the empty node is waited for to be rebooted, 0 not at all [default: 15m]
+    #[arg(long, value_name = "DURATION", value_parser = duration())]
+    pub(crate) reboot_timeout: Option<GoDuration>,
     /// How many nodes may be in work at once [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_concurrent: Option<u32>,

@@ -16,6 +16,7 @@ use std::io::{self, Read};
 
 use super::decode::{self, ClaimObject, DecodeError, VolumeObject};
 use super::{State, Volumes};
+use crate::provider::{ProviderObjects, Saved};
 
 /// The command that saves what a plan needs.
 pub const COMMAND: &str = "kubectl get nodes,pods,pdb,pvc,pv -A -o yaml";
@@ -27,6 +28,8 @@ pub struct Snapshot {
     pub state: State,
     /// Claims and what their volumes demand.
     pub volumes: Volumes,
+    /// What providers keep.
+    pub objects: ProviderObjects,
     /// How many objects of each kind there were, kinds that are not read included.
     pub kinds: Kinds,
 }
@@ -129,6 +132,7 @@ struct Collector {
     state: State,
     claims: Vec<ClaimObject>,
     volumes: Vec<VolumeObject>,
+    provider: Saved,
     kinds: Kinds,
     /// Something was there, be it an empty list.
     any: bool,
@@ -148,7 +152,7 @@ impl Collector {
             "PodDisruptionBudget" => self.state.apply_pdb(decode::pdb(json)?),
             "PersistentVolumeClaim" => self.claims.push(decode::claim(json)?),
             "PersistentVolume" => self.volumes.push(decode::volume(json)?),
-            _ => {}
+            other => self.provider.take(other, json),
         }
         Ok(())
     }
@@ -163,7 +167,9 @@ impl Collector {
         if self.state.nodes().next().is_none() {
             return Err(SnapshotError::NoNodes { found: self.kinds });
         }
-        Ok(Snapshot { state: self.state, volumes: Volumes::from_objects(self.claims, self.volumes), kinds: self.kinds })
+        let objects = self.provider.finish(&self.state);
+        let volumes = Volumes::from_objects(self.claims, self.volumes);
+        Ok(Snapshot { state: self.state, volumes, objects, kinds: self.kinds })
     }
 }
 

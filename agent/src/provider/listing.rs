@@ -79,22 +79,30 @@ impl<T> Listing<T> {
 impl<T: DeserializeOwned> Listing<T> {
     /// Takes in a page. Answers where the next one begins.
     pub(super) fn take(&mut self, page: &Page<'_>) -> Option<String> {
+        self.begin();
+        page.items.iter().flatten().for_each(|object| self.take_one(object.get()));
+        page.metadata.next.clone().filter(|next| !next.is_empty())
+    }
+
+    /// From here on all that there are will be taken in, be it none.
+    fn begin(&mut self) {
         if !matches!(self, Self::Read { .. }) {
             *self = Self::Read { items: Vec::new(), unreadable: Vec::new() };
         }
+    }
+
+    /// Takes in one of them.
+    pub(super) fn take_one(&mut self, object: &str) {
+        self.begin();
         if let Self::Read { items, unreadable } = self {
-            for object in page.items.iter().flatten() {
-                match serde_json::from_str(object.get()) {
-                    Ok(item) => items.push(item),
-                    Err(error) => {
-                        let Named { metadata: Name { namespace, name } } =
-                            serde_json::from_str(object.get()).unwrap_or_default();
-                        let of = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-                        unreadable.push(format!("{of}{name}: {error}"));
-                    }
+            match serde_json::from_str(object) {
+                Ok(item) => items.push(item),
+                Err(error) => {
+                    let Named { metadata: Name { namespace, name } } = serde_json::from_str(object).unwrap_or_default();
+                    let of = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+                    unreadable.push(format!("{of}{name}: {error}"));
                 }
             }
         }
-        page.metadata.next.clone().filter(|next| !next.is_empty())
     }
 }

@@ -62,11 +62,16 @@ pub fn planned(
     if preview.on_new_nodes > 0 && provider == Provider::Unmanaged {
         warnings.push(needs_new_node(&node.name, &preview, options));
     }
-    let explained = provider::driver(provider).explain(node, state, objects, options, now);
-    blockers.extend(explained.blockers);
-    warnings.extend(explained.warnings);
+    let unseen = objects.unseen.contains(&provider);
+    if !unseen {
+        let explained = provider::driver(provider).explain(node, state, objects, options, now);
+        blockers.extend(explained.blockers);
+        warnings.extend(explained.warnings);
+    }
     if !state.covers_cluster() && !moves.classes.is_empty() {
         warnings.push(not_looked_at(&node.name));
+    } else if preview.open() > 0 {
+        warnings.extend(objects.unseen.iter().map(|provider| not_saved(&node.name, *provider, preview.open())));
     }
 
     let then = provider::then(options, provider, node, objects);
@@ -80,12 +85,13 @@ pub fn planned(
         kind: "Plan".to_owned(),
         node: node.name.to_string(),
         provider,
-        then: Some(then),
+        // What stands behind it was not looked at.
+        then: Some(then).filter(|_| !unseen || options.then.is_some()),
         totals: totals(&moves),
         classes: classes(&moves, &preview),
         placeholders: reserved(&moves).map(placeholder).collect(),
         groups: outlook.groups,
-        estimate: estimate(state, &moves, &preview, provider, options),
+        estimate: estimate(&moves, &preview, provider, options),
         pods: moves.pods.iter().map(planned_pod).collect(),
         blockers,
         warnings,
@@ -193,7 +199,27 @@ fn not_looked_at(node: &str) -> Notice {
     }
 }
 
-fn estimate(state: &State, moves: &Moves, preview: &Preview, provider: Provider, options: &Options) -> Estimate {
+/// What a plan cannot tell where saved objects are not all that it takes.
+fn not_saved(node: &str, provider: Provider, pods: u32) -> Notice {
+    let (what, save) = match provider {
+        Provider::ClusterAutoscaler => (
+            "the ConfigMap in which cluster-autoscaler tells of its groups",
+            "kubectl -n kube-system get configmap cluster-autoscaler-status -o yaml",
+        ),
+        _ => ("NodePools and NodeClaims", "kubectl get nodepools,nodeclaims -o yaml"),
+    };
+    Notice {
+        code: Code::NotLookedAt,
+        object: format!("Node {node}"),
+        message: format!(
+            "no node has room for {pods} Pods, and the saved objects lack {what}: whether a new node would \
+             come was not looked at"
+        ),
+        remedy: format!("save them too: {save}"),
+    }
+}
+
+fn estimate(moves: &Moves, preview: &Preview, provider: Provider, options: &Options) -> Estimate {
     let turns: Vec<_> = moves
         .pods
         .iter()
@@ -204,7 +230,7 @@ fn estimate(state: &State, moves: &Moves, preview: &Preview, provider: Provider,
     let surge_seconds = match (moves.classes.is_empty(), preview.on_new_nodes) {
         (true, _) => 0,
         // Where it was not looked for room, the longer way is taken.
-        _ if !state.covers_cluster() => NODE_START_SECONDS,
+        _ if preview.open() > 0 => NODE_START_SECONDS,
         (false, 0) => HOLD_SECONDS,
         // Somebody has to add the node by hand: only the limit is known.
         (false, _) if provider == Provider::Unmanaged => options.surge_timeout_seconds,

@@ -32,16 +32,24 @@ pub(crate) struct Promise {
 pub(crate) fn promise(state: &State, context: &Context<'_>, objects: &ProviderObjects) -> Promise {
     let headroom = provider::headroom(state, objects, context.now);
     let headroom = if headroom.is_empty() { vec![like(context.node, state)] } else { headroom };
-    promise_within(state, context, &headroom)
+    match objects.unseen[..] {
+        [] => promise_within(state, context, &headroom),
+        [..] => settle(state, context, &headroom, false),
+    }
 }
 
 /// The same where these nodes may be had.
 pub(super) fn promise_within(state: &State, context: &Context<'_>, headroom: &[Headroom]) -> Promise {
+    settle(state, context, headroom, true)
+}
+
+/// The same; where not all pools and groups are known, nobody can say that there is no room.
+fn settle(state: &State, context: &Context<'_>, headroom: &[Headroom], all_known: bool) -> Promise {
     let mut found = Found::default();
     // Ends: each turn lets a Pod go further, or takes one off those that room is reserved for.
     loop {
         let mut moves = moves::moves(state, context, &found);
-        let preview = room::preview(state, context.node, &moves, headroom);
+        let mut preview = room::preview(state, context.node, &moves, headroom);
         let (mut further, mut given_up) = (false, false);
         for missing in &preview.missing {
             let members = || moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class));
@@ -50,11 +58,18 @@ pub(super) fn promise_within(state: &State, context: &Context<'_>, headroom: &[H
                 further = true;
                 continue;
             }
+            if !all_known {
+                continue;
+            }
             let notice = no_room(missing, &moves, headroom, context.options);
             for judged in members().filter(|judged| context.options.force || judged.disposition == Disposition::Wait) {
                 found.unreserved.insert(judged.pod.uid.to_string(), notice.clone());
                 given_up = true;
             }
+        }
+        if !further && !given_up && !all_known {
+            preview.leave_open(&moves);
+            return Promise { moves, preview };
         }
         if !further && !given_up {
             for missing in &preview.missing {

@@ -47,6 +47,27 @@ pub(super) struct Missing {
     pub(super) why: String,
 }
 
+impl Preview {
+    /// Where the room that is missing would come from is not known.
+    pub(super) fn leave_open(&mut self, moves: &Moves) {
+        self.missing.clear();
+        for (class, rooms) in moves.classes.iter().zip(&mut self.rooms) {
+            let pods = moves.pods.iter().filter(|judged| judged.class.as_deref() == Some(&class.id)).count();
+            let found: u32 = rooms.iter().map(|room| room.count).sum();
+            let open = u32::try_from(pods).unwrap_or(u32::MAX).saturating_sub(found);
+            if open > 0 {
+                rooms.push(Room { node: None, new_node: None, count: open });
+            }
+        }
+    }
+
+    /// For how many Pods it is not known where their room would come from.
+    pub(super) fn open(&self) -> u32 {
+        let rooms = self.rooms.iter().flatten();
+        rooms.filter(|room| room.node.is_none() && room.new_node.is_none()).map(|room| room.count).sum()
+    }
+}
+
 /// Previews the room for the Pods that leave `candidate`.
 pub(super) fn preview(state: &State, candidate: &Node, moves: &Moves, headroom: &[Headroom]) -> Preview {
     if !state.covers_cluster() {

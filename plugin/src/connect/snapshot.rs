@@ -9,11 +9,11 @@ use kube::Client;
 use rotate_agent::Config;
 use rotate_agent::cache::selector::Selector;
 use rotate_agent::cache::snapshot::{Snapshot, SnapshotError};
-use rotate_agent::cache::{State, Volumes, feed};
+use rotate_agent::cache::{State, feed};
 use rotate_agent::probe::{Probe, Standing};
-use rotate_agent::provider::ProviderObjects;
+use rotate_agent::provider::Reader;
 use rotate_agent::surge::plan;
-use rotate_shared::{Options, OptionsRequest, Plan};
+use rotate_shared::{OptionsRequest, Plan};
 use serde::Deserialize;
 
 use super::cluster;
@@ -55,9 +55,11 @@ pub(crate) fn plan_file(
         }
         Box::new(file)
     };
-    let Snapshot { state, volumes, .. } = Snapshot::read_from(reader).map_err(|error| unreadable(&error))?;
+    let Snapshot { state, volumes, objects, .. } = Snapshot::read_from(reader).map_err(|error| unreadable(&error))?;
     let options = options.clone().resolve();
-    names(&state, target)?.iter().map(|node| one(&state, node, &volumes, &options, now)).collect()
+    let one =
+        |node: String| plan::plan(&state, &node, &volumes, &objects, &options, now).ok_or(Failure::NoSuchNode(node));
+    names(&state, target)?.into_iter().map(one).collect()
 }
 
 /// Plans from the cluster as it is now. Reads named paths only, in pages, and changes nothing.
@@ -83,12 +85,13 @@ pub(crate) async fn plan_cluster(
         read.map_err(|error| Failure::Other(format!("the API server at {server}: failed to {error}")))?;
     drop(text);
     let options = options.clone().resolve();
+    let objects = Reader::new(client.clone(), session.clock).read().await;
+    let objects = objects.map_err(|error| Failure::Other(format!("failed to read {error}")))?;
     let mut plans = Vec::new();
     for node in names(&state, target)? {
         let volumes = feed::volumes(&client, &state.pods_on(&node)).await;
         let volumes = volumes.map_err(|error| Failure::Other(format!("failed to {error}")))?;
-        let planned =
-            plan::planned(&state, &node, &volumes, &ProviderObjects::default(), &options, session.clock.now());
+        let planned = plan::planned(&state, &node, &volumes, &objects, &options, session.clock.now());
         plans.push(planned.ok_or(Failure::NoSuchNode(node))?);
     }
     let probe = Probe::new(client, Config::PAUSE_IMAGE.to_owned(), Standing::Person, session.clock);
@@ -139,9 +142,4 @@ fn names(state: &State, target: &Target) -> Result<Vec<String>, Failure> {
             Ok(names)
         }
     }
-}
-
-fn one(state: &State, node: &str, volumes: &Volumes, options: &Options, now: Timestamp) -> Result<Plan, Failure> {
-    plan::plan(state, node, volumes, &ProviderObjects::default(), options, now)
-        .ok_or_else(|| Failure::NoSuchNode(node.to_owned()))
 }

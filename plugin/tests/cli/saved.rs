@@ -139,3 +139,97 @@ fn a_file_that_is_not_there_or_none_is_named() {
     refused(&rotate(&["plan", "node", "w1", "--from", "/nowhere/saved.yaml"]), "/nowhere/saved.yaml: No such file");
     refused(&rotate(&["plan", "node", "w1", "--from", "/"]), "/: is a directory");
 }
+
+/// Two full nodes of Karpenter's.
+const FULL: &str = r"
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    {name: w1, uid: n1, creationTimestamp: '2026-01-01T00:00:00Z', labels: {kubernetes.io/hostname: w1, karpenter.sh/nodepool: web}}
+  spec: {providerID: 'kwok://w1'}
+  status: {allocatable: {cpu: '4', memory: 16Gi, pods: '110'}, capacity: {cpu: '4', memory: 16Gi, pods: '110'},
+    conditions: [{type: Ready, status: 'True'}]}
+- apiVersion: v1
+  kind: Node
+  metadata:
+    {name: w2, uid: n2, creationTimestamp: '2026-01-01T00:00:00Z', labels: {kubernetes.io/hostname: w2, karpenter.sh/nodepool: web}}
+  spec: {providerID: 'kwok://w2'}
+  status: {allocatable: {cpu: '4', memory: 16Gi, pods: '110'}, capacity: {cpu: '4', memory: 16Gi, pods: '110'},
+    conditions: [{type: Ready, status: 'True'}]}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: web-1
+    namespace: shop
+    uid: p1
+    creationTimestamp: '2026-01-01T00:00:00Z'
+    ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: r1, controller: true}]
+  spec: {nodeName: w1, containers: [{name: app, resources: {requests: {cpu: '3'}}}]}
+  status: {phase: Running}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: web-2
+    namespace: shop
+    uid: p2
+    creationTimestamp: '2026-01-01T00:00:00Z'
+    ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: r1, controller: true}]
+  spec: {nodeName: w2, containers: [{name: app, resources: {requests: {cpu: '3'}}}]}
+  status: {phase: Running}
+";
+
+/// The pool of these nodes with a limit, and the claims behind them.
+fn pool(cpu: &str) -> String {
+    format!(
+        r"---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {{name: web, uid: np, creationTimestamp: '2026-01-01T00:00:00Z'}}
+  spec: {{limits: {{cpu: '{cpu}'}}, template: {{metadata: {{}}, spec: {{requirements: [], nodeClassRef: {{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: web}}}}}}}}
+  status: {{resources: {{cpu: '8', memory: 32Gi, nodes: '2', pods: '220'}}, conditions: [{{type: Ready, status: 'True'}}]}}
+{}{}",
+        claim("w1"),
+        claim("w2")
+    )
+}
+
+fn claim(node: &str) -> String {
+    format!(
+        r"- apiVersion: karpenter.sh/v1
+  kind: NodeClaim
+  metadata: {{name: web-{node}, uid: c-{node}, creationTimestamp: '2026-01-01T00:00:00Z', labels: {{karpenter.sh/nodepool: web}}}}
+  spec: {{nodeClassRef: {{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: web}}, requirements: []}}
+  status: {{nodeName: {node}, providerID: 'kwok://{node}', capacity: {{cpu: '4', memory: 16Gi, pods: '110'}},
+    allocatable: {{cpu: '4', memory: 16Gi, pods: '110'}}, conditions: [{{type: Registered, status: 'True'}}]}}
+"
+    )
+}
+
+#[test]
+fn pools_that_were_not_saved_are_said_and_block_nothing() {
+    let run = plan(FULL, &["w1", "--exit-code"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(10), ""), "{}", run.stdout);
+    assert!(run.stdout.contains("NotLookedAt: Node w1: no node has room for 1 Pods"), "{}", run.stdout);
+    assert!(run.stdout.contains("kubectl get nodepools,nodeclaims -o yaml"), "{}", run.stdout);
+    assert!(run.stdout.contains("where that room is was not looked at"), "{}", run.stdout);
+    assert!(!run.stdout.contains("are not served here"), "{}", run.stdout);
+}
+
+#[test]
+fn pools_that_were_saved_count() {
+    let run = plan(&format!("{FULL}{}", pool("100")), &["w1", "--exit-code"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(10), ""), "{}", run.stdout);
+    assert!(run.stdout.contains("1 on a new node"), "{}", run.stdout);
+    assert!(run.stdout.contains("NodePool web"), "{}", run.stdout);
+    assert!(!run.stdout.contains("NotLookedAt"), "{}", run.stdout);
+
+    let run = plan(&format!("{FULL}{}", pool("8")), &["w1", "--exit-code"]);
+    assert_eq!(run.code, Some(3), "{}", run.stdout);
+    assert!(run.stdout.contains("NoRoom"), "{}", run.stdout);
+}
