@@ -5,7 +5,8 @@
 //!                             list ResourceQuotas ──▶ quota ──┘
 //! ```
 //!
-//! What admission refuses or changes is found before anything is touched; what cannot be asked is said.
+//! What admission refuses or changes is found before anything is touched; what cannot be asked is said. Why so:
+//! `docs/decisions/015-what-a-plan-promises.md`.
 
 mod judge;
 mod quota;

@@ -212,7 +212,7 @@ fn not_saved(node: &str, provider: Provider, pods: u32) -> Notice {
         code: Code::NotLookedAt,
         object: format!("Node {node}"),
         message: format!(
-            "no node has room for {pods} Pods, and the saved objects lack {what}: whether a new node would \
+            "no node has room for {pods} of the Pods, and the saved objects lack {what}: whether a new node would \
              come was not looked at"
         ),
         remedy: format!("save them too: {save}"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rotate_shared::options::Then;
 use rotate_shared::plan::{Class, Disposition, GroupSize, Notice, PlannedPod, PodReason, Provider};
 use rotate_shared::{Amounts, Code, Plan};
 
@@ -47,8 +48,17 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             } else if not_looked(plan) {
                 text.push_str("; where that room is was not looked at");
             } else if seconds > 0 {
-                text.push_str(&format!("; about {}", age::seconds(i64::try_from(seconds).unwrap_or(i64::MAX))));
+                text.push_str(&format!("; about {}", span(seconds)));
+                if estimate.extra_node_seconds > 0 {
+                    text.push_str(&format!(", with {} of extra node time", span(estimate.extra_node_seconds)));
+                }
             }
+            text.push_str(match plan.then {
+                Some(Then::Delete) => "; then the node is deleted",
+                Some(Then::Keep) => "; then the node stays, cordoned",
+                Some(Then::Uncordon) => "; then the node is uncordoned",
+                None => "",
+            });
             text.push('.');
             text
         }
@@ -104,6 +114,10 @@ pub(crate) fn amounts(amounts: &Amounts) -> String {
 /// `1 Pod`, `2 Pods`.
 pub(crate) fn plural(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn span(seconds: u64) -> String {
+    age::seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
 fn provider(plan: &Plan) -> String {
@@ -206,6 +220,10 @@ fn room(plan: &Plan) -> String {
         text.push_str(&format!("  class {}: {}, {} each\n", class.id, plural(pods, "Pod"), amounts(&class.requests)));
         for origin in origins(class) {
             text.push_str(&format!("      {}\n", escape::line(&origin)));
+        }
+        let found: u32 = class.room.iter().map(|room| room.count).sum();
+        if let Some(nowhere) = class.pods.checked_sub(found).filter(|nowhere| *nowhere > 0) {
+            text.push_str(&format!("      {nowhere} nowhere\n"));
         }
         for constraint in &class.constraints {
             text.push_str(&format!("      constraint: {}\n", escape::line(constraint)));

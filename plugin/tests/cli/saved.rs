@@ -215,7 +215,7 @@ fn claim(node: &str) -> String {
 fn pools_that_were_not_saved_are_said_and_block_nothing() {
     let run = plan(FULL, &["w1", "--exit-code"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(10), ""), "{}", run.stdout);
-    assert!(run.stdout.contains("NotLookedAt: Node w1: no node has room for 1 Pods"), "{}", run.stdout);
+    assert!(run.stdout.contains("NotLookedAt: Node w1: no node has room for 1 of the Pods"), "{}", run.stdout);
     assert!(run.stdout.contains("kubectl get nodepools,nodeclaims -o yaml"), "{}", run.stdout);
     assert!(run.stdout.contains("where that room is was not looked at"), "{}", run.stdout);
     assert!(!run.stdout.contains("are not served here"), "{}", run.stdout);

@@ -29,7 +29,7 @@ fn plan() -> Plan {
         kind: "Plan".to_owned(),
         node: "worker-1".to_owned(),
         provider: Provider::Unmanaged,
-        then: None,
+        then: Some(Then::Keep),
         totals: Totals { pods: 1, reserved: quantities(&[("cpu", "500m"), ("memory", "1Gi")]) },
         pods: vec![
             pod("cart-1", Disposition::Evict, true, PodReason::Replicated),
@@ -80,7 +80,7 @@ ROOM to be reserved: cpu 500m, memory 1Gi in all
       1 on node/worker-2
       constraint: zone in b
 
-node/worker-1 can be rotated: 1 Pod to move, room for 1 is reserved first (cpu 500m, memory 1Gi); about 2m10s.
+node/worker-1 can be rotated: 1 Pod to move, room for 1 is reserved first (cpu 500m, memory 1Gi); about 2m10s, with 2m10s of extra node time; then the node stays, cordoned.
 "
         .replace("memory 1Gi    a", "memory 1Gi   a")
         .replace("REQUESTS                CLASS", "REQUESTS               CLASS")
@@ -100,6 +100,25 @@ BLOCKERS
 node/worker-1 cannot be rotated as asked: 1 blocker (above). Nothing was touched.
 "
     ));
+}
+
+#[test]
+fn what_becomes_of_the_node_is_the_last_word() {
+    for (then, told) in [
+        (Some(Then::Delete), "; then the node is deleted."),
+        (Some(Then::Uncordon), "; then the node is uncordoned."),
+        (None, " of extra node time."),
+    ] {
+        let verdict = verdict(&Plan { then, ..plan() });
+        assert!(verdict.ends_with(told), "{verdict}");
+    }
+}
+
+#[test]
+fn pods_of_a_class_that_have_room_nowhere_are_counted() {
+    let mut plan = plan();
+    plan.classes[0].pods = 3;
+    assert!(text(&plan, false).contains("      1 on node/worker-2\n      2 nowhere\n"), "{}", text(&plan, false));
 }
 
 #[test]
