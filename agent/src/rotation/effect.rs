@@ -45,6 +45,29 @@ pub enum Effect {
     Wake(PassedOver),
     /// Reads what the scheduler, autoscalers and kubelets say of these placeholders, by UID.
     Listen(Vec<String>),
+    /// Protects a node that came for this rotation from its autoscaler.
+    Protect {
+        /// Its name.
+        node: String,
+        /// Its UID, a precondition.
+        uid: String,
+    },
+    /// Takes this rotation's protection off such a node.
+    Unprotect {
+        /// Its name.
+        node: String,
+        /// Its UID, a precondition.
+        uid: String,
+    },
+    /// Has such a node taken away, if a consistent list shows nothing real on it.
+    GiveBack {
+        /// Its name.
+        node: String,
+        /// Its UID.
+        uid: String,
+        /// How.
+        removal: Removal,
+    },
     /// Reads what the providers say of nodes.
     ReadProvider,
     /// Has the candidate taken away.
@@ -76,6 +99,8 @@ impl Effect {
             Self::Evict(eviction) => format!("evict/{}", eviction.uid),
             Self::Wake(_) => "wake".to_owned(),
             Self::Listen(_) => "listen".to_owned(),
+            Self::Protect { node, .. } | Self::Unprotect { node, .. } => format!("protect/{node}"),
+            Self::GiveBack { node, .. } => format!("give-back/{node}"),
             Self::ReadProvider => "provider".to_owned(),
             Self::Remove(_) => "remove".to_owned(),
         }
@@ -96,6 +121,9 @@ impl Effect {
             Self::Evict(eviction) => format!("evict Pod {}/{}", eviction.namespace, eviction.name),
             Self::Wake(pod) => format!("make the scheduler look at Pod {} again", pod.path),
             Self::Listen(_) => format!("read the events of namespace {}", names::ROOM_NAMESPACE),
+            Self::Protect { node, .. } => format!("protect node {node}"),
+            Self::Unprotect { node, .. } => format!("take our protection off node {node}"),
+            Self::GiveBack { node, removal, .. } => format!("give node {node} back: {}", removing(removal, node)),
             Self::ReadProvider => "read the providers' objects".to_owned(),
             Self::Remove(removal) => removing(removal, node),
         }

@@ -29,6 +29,7 @@ use crate::cache::volumes::{Claim, ClaimKey};
 use crate::cache::{Owner, Resources, State};
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
 use crate::provider::{ProviderObjects, ReadError, Reader};
+use crate::surge::classify;
 use crate::surge::constraints::Placement;
 use crate::surge::placeholder::{self, Placeholder};
 use crate::surge::told::AllTold;
@@ -97,6 +98,9 @@ pub(super) enum Done {
     Answered(Eviction, Answer),
     Woken(PassedOver),
     Heard(AllTold),
+    /// A node that came for us, by UID, carries our protection, or does not any more.
+    Protected(String, bool),
+    GivenBack(String),
     Provider(Arc<ProviderObjects>),
     /// The removal was accepted.
     Removing,
@@ -160,11 +164,14 @@ impl Executor {
     async fn call(&self, subject: &Subject, effect: &Effect) -> Result<Done, ExecuteError> {
         match effect {
             Effect::Mark => {
-                self.patch_node(subject, |node| marks::put(node, &subject.rotation)).await?;
+                self.patch_node(&subject.node, &subject.node_uid, |node| marks::put(node, &subject.rotation)).await?;
                 Ok(Done::Marked(true))
             }
             Effect::Unmark { uncordon } => {
-                self.patch_node(subject, |node| marks::take_off(node, &subject.rotation, *uncordon)).await?;
+                self.patch_node(&subject.node, &subject.node_uid, |node| {
+                    marks::take_off(node, &subject.rotation, *uncordon)
+                })
+                .await?;
                 Ok(Done::Marked(false))
             }
             Effect::List => {
@@ -198,6 +205,21 @@ impl Executor {
             }
             Effect::Wake(pod) => self.wake(subject, pod).await,
             Effect::Listen(uids) => Ok(Done::Heard(listen::listen(&self.client, &subject.rotation, uids).await?)),
+            Effect::Protect { node, uid } => {
+                self.patch_node(node, uid, |node| marks::protect(node, &subject.rotation)).await?;
+                Ok(Done::Protected(uid.clone(), true))
+            }
+            Effect::Unprotect { node, uid } => {
+                self.patch_node(node, uid, |node| marks::take_off(node, &subject.rotation, false)).await?;
+                Ok(Done::Protected(uid.clone(), false))
+            }
+            Effect::GiveBack { node, uid, removal } => {
+                // A Pod may have landed since it was last seen.
+                if !feed::list_node_pods(&self.client, node).await?.iter().any(classify::is_real) {
+                    self.remove(node, uid, removal).await?;
+                }
+                Ok(Done::GivenBack(uid.clone()))
+            }
             Effect::ReadProvider => Ok(Done::Provider(Arc::new(self.reader.read().await?))),
             Effect::Remove(removal) => {
                 self.remove(&subject.node, &subject.node_uid, removal).await.map(|()| Done::Removing)
@@ -222,10 +244,11 @@ impl Executor {
     /// that somebody sets in between is seen.
     async fn patch_node(
         &self,
-        subject: &Subject,
+        name: &str,
+        uid: &str,
         change: impl Fn(&Value) -> Option<Value>,
     ) -> Result<(), ExecuteError> {
-        let path = format!("/api/v1/nodes/{}", subject.node);
+        let path = format!("/api/v1/nodes/{name}");
         for attempt in 0.. {
             let text = match self.get(&path).await {
                 Ok(text) => text,
@@ -234,8 +257,8 @@ impl Executor {
                 Err(error) => return Err(error),
             };
             let node: Value = serde_json::from_str(&text)?;
-            if node["metadata"]["uid"].as_str() != Some(&subject.node_uid) {
-                return Err(ExecuteError::OtherNode(subject.node.clone()));
+            if node["metadata"]["uid"].as_str() != Some(uid) {
+                return Err(ExecuteError::OtherNode(name.to_owned()));
             }
             let Some(patch) = change(&node) else { return Ok(()) };
             let request = Request::patch(&path).header("content-type", "application/merge-patch+json");
@@ -410,6 +433,8 @@ impl Memory {
             Done::Answered(eviction, answer) => self.answered(&eviction, answer, state, now),
             Done::Woken(pod) => tracing::info!(pod = pod.path, "the scheduler had passed it over, and was woken"),
             Done::Heard(told) => self.told = Some((told, now)),
+            Done::Protected(uid, protected) => _ = self.protections.insert(uid, (protected, now)),
+            Done::GivenBack(uid) => _ = self.given_back.insert(uid),
             Done::Provider(objects) => self.provider = Some((objects, now)),
             Done::Removing => {
                 if let Some(asked) = &mut self.asked {
@@ -488,6 +513,9 @@ fn failure_notice(node: &str, effect: &Effect, error: &ExecuteError, times: &str
         }
         Effect::Evict(eviction) => format!("Pod {}/{}", eviction.namespace, eviction.name),
         Effect::ReadOwner { namespace, owner } => format!("{} {namespace}/{}", owner.kind, owner.name),
+        Effect::Protect { node, .. } | Effect::Unprotect { node, .. } | Effect::GiveBack { node, .. } => {
+            format!("Node {node}")
+        }
         _ => format!("Node {node}"),
     };
     Notice {

@@ -69,6 +69,10 @@ pub(super) struct Memory {
     pub(super) waking: Option<String>,
     /// How often the scheduler was woken for a Pod, and when last, by UID.
     pub(super) woken: BTreeMap<String, (u32, Timestamp)>,
+    /// Whether our protection was put on a node that came for us or taken off, by the node's UID, until the cache shows it.
+    pub(super) protections: BTreeMap<String, (bool, Timestamp)>,
+    /// UIDs of nodes that were given back.
+    pub(super) given_back: BTreeSet<String>,
     /// What providers keep, as last read, and when.
     pub(super) provider: Option<(Arc<ProviderObjects>, Timestamp)>,
     /// The removal that was asked for.
@@ -150,6 +154,7 @@ impl Memory {
         self.marks = self.marks.filter(|(marked, at)| {
             fresh(*at) && shown.is_none_or(|shown| shown != Marks { marked: *marked, traces: *marked })
         });
+        self.protections.retain(|_, (_, at)| fresh(*at));
         self.failures.retain(|_, failure| now.duration_since(failure.until) < UNWANTED);
         self.woken.retain(|uid, _| state.pod(uid).is_some());
         self.refused.retain(|uid, _| state.pod(uid).is_some());

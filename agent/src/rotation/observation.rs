@@ -48,6 +48,8 @@ pub struct Observation {
     pub room: Vec<Room>,
     /// UIDs of placeholders that do not run for some time, where it is due to read what is said of them.
     pub unheard: Vec<String>,
+    /// Nodes that came for these placeholders, by name.
+    pub surge_nodes: Vec<SurgeNode>,
     /// Pods that wait for nothing on a node where we hold or held room.
     pub passed_over: Vec<PassedOver>,
     /// Calls that failed and are tried again.
@@ -122,6 +124,31 @@ pub struct Asked {
     pub since: Timestamp,
     /// When it was accepted last; `None`: it never was.
     pub accepted: Option<Timestamp>,
+}
+
+/// A node that came for this rotation's placeholders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SurgeNode {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// A placeholder of this rotation is on it.
+    pub holds: bool,
+    /// It carries this rotation's protection.
+    pub protected: bool,
+    /// It carries that of another rotation.
+    pub others: bool,
+    /// Nothing real is on it, and no placeholder of another rotation; `None`: its Pods are not read.
+    pub unused: Option<bool>,
+    /// It is going already.
+    pub leaving: bool,
+    /// How it would be given back; `None`: not known, or it was there before this rotation.
+    pub removal: Option<Removal>,
+    /// It was given back by this process.
+    pub given_back: bool,
+    /// A call for it has failed.
+    pub failed: bool,
 }
 
 /// Whether the cache can be believed about the candidate's Pods.

@@ -4,6 +4,7 @@ mod machine;
 mod needs;
 mod passed_over;
 mod room;
+mod surge_nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,7 @@ use self::machine::machine;
 use self::needs::needs;
 pub(super) use self::room::placeholders;
 use self::room::{explain, rooms, unheard};
+use self::surge_nodes::surge_nodes;
 use super::memory::{Evicting, Memory};
 use super::observation::{Barrier, Budget, Fresh, Leaving, NodeSeen, Observation, Slot, Unread, Verdicts};
 use super::progress::{self, Known, Whereabouts, whereabouts};
@@ -51,6 +53,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
             node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
             machine: machine(&known, node.map(|node| &**node)),
             room: rooms(&known).into_iter().map(|room| room.seen).collect(),
+            surge_nodes: surge_nodes(&known),
             failures,
             ..Observation::default()
         };
@@ -84,6 +87,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         needs,
         unheard: unheard(&known, &rooms),
         room: rooms.into_iter().map(|room| room.seen).collect(),
+        surge_nodes: surge_nodes(&known),
         passed_over,
         failures,
     }

@@ -9,15 +9,16 @@
 //! room on a node that is not read yet is not held yet.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use rotate_shared::Phase;
+use rotate_shared::{Phase, names};
 
 use super::memory::Memory;
 use super::observe::placeholders;
 use super::progress;
 use super::record::Record;
 use super::store::Entry;
-use crate::cache::{Partition, Pod, State};
+use crate::cache::{Node, Partition, Pod, State};
 
 /// What a rotation cannot be judged without.
 pub(super) fn essential(record: &Record, state: &State) -> BTreeSet<Partition> {
@@ -50,13 +51,16 @@ pub(crate) fn namespaces(pods: &[Pod]) -> BTreeSet<Partition> {
 pub(super) fn needed(entry: &Entry, state: &State, memory: Option<&Memory>) -> BTreeSet<Partition> {
     let record = &entry.record;
     let mut scopes = essential(record, state);
-    if scopes.is_empty() {
-        return scopes;
-    }
     let nothing = Memory::default();
     let memory = memory.unwrap_or(&nothing);
-    let mut nodes = memory.held_on.clone();
-    nodes.extend(placeholders(state, &record.id).into_iter().filter_map(|pod| pod.node));
+    if scopes.is_empty() {
+        // Whether anything is on a node that came for it decides on whether that is given back.
+        if record.phase() == Phase::RollingBack {
+            scopes.extend(came_for(record, state, memory).iter().map(|node| Partition::node(node)));
+        }
+        return scopes;
+    }
+    let mut nodes = came_for(record, state, memory);
     let mut owners = BTreeSet::new();
     for moved in record.moves() {
         let Some(owner) = moved.owner.as_ref().filter(|owner| owners.insert(&owner.uid)) else { continue };
@@ -65,6 +69,18 @@ pub(super) fn needed(entry: &Entry, state: &State, memory: Option<&Memory>) -> B
     }
     scopes.extend(nodes.iter().map(|node| Partition::node(node)));
     scopes
+}
+
+/// Nodes on which there is or was room of this rotation.
+fn came_for(record: &Record, state: &State, memory: &Memory) -> BTreeSet<Arc<str>> {
+    let mut nodes = memory.held_on.clone();
+    nodes.extend(placeholders(state, &record.id).into_iter().filter_map(|pod| pod.node));
+    let ours = |node: &Node| {
+        let owner = node.annotations.get(names::PROTECTED_BY).and_then(|value| value.split(':').next());
+        owner == Some(&*record.id)
+    };
+    nodes.extend(state.nodes().filter(|node| ours(node)).map(|node| Arc::clone(&node.name)));
+    nodes
 }
 
 /// What a rotation cannot be judged without and is not read yet, if anything.

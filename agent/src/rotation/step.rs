@@ -14,6 +14,7 @@ mod drain;
 mod ending;
 mod removing;
 mod room;
+mod surge_nodes;
 mod unread;
 mod verdicts;
 mod wait;
@@ -115,6 +116,9 @@ impl Turn<'_> {
         }
         if let Some(why) = self.taken() {
             return self.supersede(why);
+        }
+        if matches!(phase, Phase::Surging | Phase::Draining | Phase::Settling) {
+            self.protect_surge_nodes();
         }
         match phase {
             Phase::Queued => self.queued(),

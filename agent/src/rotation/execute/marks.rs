@@ -6,8 +6,7 @@
 use rotate_shared::names;
 use serde_json::{Map, Value, json};
 
-/// Annotations that keep autoscalers from replacing or draining a half-empty, cordoned node by themselves.
-const PROTECTION: [&str; 2] = [names::KARPENTER_DO_NOT_DISRUPT, names::SCALE_DOWN_DISABLED];
+use crate::provider::PROTECTION;
 
 /// The merge patch that cordons and marks a node; `None`: it is marked already.
 pub(super) fn put(node: &Value, rotation: &str) -> Option<Value> {
@@ -40,6 +39,19 @@ pub(super) fn put(node: &Value, rotation: &str) -> Option<Value> {
         "metadata": { "resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations },
         "spec": { "unschedulable": true },
     }))
+}
+
+/// The merge patch that protects a node that came for this rotation; `None`: some rotation of ours protects it already.
+/// It says whose it is even where every key was there before us: what came for whom is read off it.
+pub(super) fn protect(node: &Value, rotation: &str) -> Option<Value> {
+    let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
+    if annotation(names::PROTECTED_BY).is_some() {
+        return None;
+    }
+    let ours: Vec<&str> = PROTECTION.into_iter().filter(|key| annotation(key).is_none()).collect();
+    let mut annotations: Map<_, _> = ours.iter().map(|key| ((*key).to_owned(), json!("true"))).collect();
+    annotations.insert(names::PROTECTED_BY.to_owned(), json!(format!("{rotation}:{}", ours.join(","))));
+    Some(json!({ "metadata": { "resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations } }))
 }
 
 /// The merge patch that takes this rotation's marks off; `None`: it carries none.
@@ -184,6 +196,27 @@ mod tests {
         let after = patched(taken.clone(), take_off(&taken, "new", true));
         assert_eq!(after["metadata"]["annotations"], json!({}));
         assert_eq!(after["spec"], json!({}));
+    }
+
+    #[test]
+    fn a_node_that_came_for_us_is_protected_without_a_cordon_and_left_as_it_was() {
+        for before in [
+            node(false, json!({})),
+            node(false, json!({ "karpenter.sh/do-not-disrupt": "true" })),
+            node(
+                false,
+                json!({ "karpenter.sh/do-not-disrupt": "1h", "cluster-autoscaler.kubernetes.io/scale-down-disabled": "false" }),
+            ),
+        ] {
+            let protected = patched(before.clone(), protect(&before, "abc"));
+            assert_eq!(protected["spec"], before["spec"]);
+            let owner = protected["metadata"]["annotations"][names::PROTECTED_BY].as_str().unwrap();
+            assert!(owner.starts_with("abc:"), "it says for whom it came: {owner}");
+            assert_eq!(protect(&protected, "abc"), None);
+            assert_eq!(protect(&protected, "def"), None, "one protection is enough");
+            assert_eq!(take_off(&protected, "def", true), None);
+            assert_eq!(patched(protected.clone(), take_off(&protected, "abc", false)), before);
+        }
     }
 
     #[test]

@@ -102,6 +102,32 @@ async fn another_node_of_the_same_name_is_neither_marked_nor_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_came_for_us_is_protected_and_given_back_only_if_nothing_real_is_on_it() {
+    let (sim, executor, subject) = executor();
+    let uid = sim.add_node(NodeSpec::new("b"))["metadata"]["uid"].as_str().unwrap().to_owned();
+    let node = || "b".to_owned();
+    executor.execute(&subject, &Effect::Protect { node: node(), uid: uid.clone() }).await.unwrap();
+    let protected = sim.get("nodes", "", "b").unwrap();
+    assert_eq!(protected["metadata"]["annotations"][names::KARPENTER_DO_NOT_DISRUPT], "true");
+    assert_ne!(protected["spec"]["unschedulable"], true, "it is not cordoned");
+    executor.execute(&subject, &Effect::Unprotect { node: node(), uid: uid.clone() }).await.unwrap();
+    let after = sim.get("nodes", "", "b").unwrap();
+    assert!(after["metadata"]["annotations"].get(names::PROTECTED_BY).is_none());
+
+    let give_back = Effect::GiveBack { node: node(), uid: uid.clone(), removal: Removal::NodeObject };
+    let mut pod = objects::pod("landed", "shop", &objects::template("web", "100m", "16Mi"));
+    pod["spec"]["nodeName"] = json!("b");
+    sim.create(pod);
+    let done = executor.execute(&subject, &give_back).await;
+    assert!(matches!(done, Ok(Done::GivenBack(of)) if of == uid));
+    assert!(sim.get("nodes", "", "b").is_some(), "a Pod has landed since");
+    sim.delete("pods", "shop", "landed");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    executor.execute(&subject, &give_back).await.unwrap();
+    assert!(sim.get("nodes", "", "b").is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_barrier_lists_the_nodes_own_pods() {
     let (sim, executor, subject) = executor();
     sim.add_node(NodeSpec::new("b"));

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use rotate_shared::names;
 
 use crate::cache::{Pod, PodPhase, State};
+use crate::provider;
 use crate::rotation::observation::{Need, Room, RoomState};
 use crate::rotation::progress::Known;
 use crate::rotation::record::RoomClass;
@@ -37,7 +38,7 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
     for pod in placeholders(state, &record.id).into_iter().filter(|pod| !waking(pod)) {
         let label = |key: &str| pod.labels.get(key).map(|value| value.to_string()).unwrap_or_default();
         let released = memory.released.contains_key(&*pod.uid);
-        let mut state = if released { RoomState::Ending } else { room_state(&pod, &record.node, state) };
+        let mut state = if released { RoomState::Ending } else { room_state(&pod, known) };
         if let RoomState::Coming { message } = &mut state
             && let Some(told) = memory.told.as_ref().and_then(|(told, _)| told.of(&pod.uid))
         {
@@ -97,7 +98,8 @@ pub(in crate::rotation) fn placeholders(state: &State, rotation: &str) -> Vec<Po
     pods
 }
 
-fn room_state(pod: &Pod, candidate: &str, state: &State) -> RoomState {
+fn room_state(pod: &Pod, known: &Known<'_>) -> RoomState {
+    let (candidate, state) = (&*known.entry.record.node, known.state);
     let lost = |why: String| RoomState::Lost { why };
     if pod.deleted.is_some() {
         return RoomState::Ending;
@@ -112,6 +114,13 @@ fn room_state(pod: &Pod, candidate: &str, state: &State) -> RoomState {
         return lost("it was placed on the candidate itself".to_owned());
     }
     let node = state.node(name);
+    let objects = known.memory.provider.as_ref().map(|(objects, _)| objects);
+    let taken = node
+        .zip(objects)
+        .and_then(|(node, objects)| provider::driver(provider::detect(node, objects)).taken(node, objects));
+    if let Some(why) = taken {
+        return lost(why);
+    }
     match (pod.phase, node) {
         (_, Some(node)) if node.deleting => lost(format!("node {name} is being deleted")),
         (_, Some(node)) if node.unschedulable => lost(format!("node {name} is cordoned")),

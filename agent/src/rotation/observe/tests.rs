@@ -6,7 +6,7 @@ use crate::rotation::effect::Effect;
 use crate::rotation::execute::Done;
 use crate::rotation::memory::Created;
 use crate::rotation::observation::{Refused, RoomState};
-use crate::rotation::testing::{after, cluster, entry, landed, old, young};
+use crate::rotation::testing::{YOUNG, after, cluster, entry, landed, old, young};
 use crate::surge::testing;
 
 fn seen(entry: &Entry, state: &State, memory: &Memory) -> Observation {
@@ -410,4 +410,40 @@ fn refusals_are_forgotten_with_their_pod() {
     assert_eq!(memory.refused.len(), 1);
     memory.refresh(&entry.record, &cluster(&entry, &["b"], []), after(61));
     assert!(memory.refused.is_empty());
+}
+
+#[test]
+fn a_node_that_came_for_us_is_known_by_our_placeholder_or_our_protection_and_others_are_not() {
+    let entry = entry(&["p1"]);
+    let node = |name: &str, created: &str, protected_by: Option<&str>| {
+        let mut over = json!({ "metadata": { "creationTimestamp": created } });
+        if let Some(id) = protected_by {
+            over["metadata"]["annotations"] = json!({ "kubectl-rotate.dev/protected-by": format!("{id}:") });
+        }
+        testing::node(name, &over)
+    };
+    let nodes = [
+        node("cand", testing::CREATED, None),
+        node("spare", testing::CREATED, None),
+        node("held", YOUNG, None),
+        node("ours", YOUNG, Some(&entry.record.id)),
+        node("theirs", YOUNG, Some("0000000000")),
+        node("unrelated", YOUNG, None),
+    ];
+    let room = |pod: &str, on: &str| room(&entry, pod, on, &json!({}));
+    let pods = [room("p1", "spare"), room("p2", "held"), room("p3", "theirs"), landed("n1", "ours")];
+    let mut state = testing::state(nodes, pods);
+    for kind in [Kind::Pods, Kind::Nodes, Kind::Pdbs] {
+        state.set_revision(kind, "1");
+    }
+    let mut memory = Memory::default();
+    let found = |memory: &Memory| seen(&entry, &state, memory).surge_nodes;
+    let names: Vec<_> = found(&memory).into_iter().map(|node| node.name).collect();
+    assert_eq!(names, ["held", "ours", "theirs"], "spare room did not come for us");
+    let [held, ours, theirs] = &found(&memory)[..] else { panic!("three") };
+    assert_eq!((held.holds, held.protected, held.others, held.unused), (true, false, false, Some(true)));
+    assert_eq!((ours.holds, ours.protected, ours.others, ours.unused), (false, true, false, Some(false)));
+    assert_eq!((theirs.holds, theirs.protected, theirs.others), (true, false, true));
+    memory.protections.insert("held".to_owned(), (true, after(10)));
+    assert!(found(&memory)[0].protected, "our own patch is believed until the cache shows it");
 }

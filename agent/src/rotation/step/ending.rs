@@ -74,6 +74,7 @@ impl Turn<'_> {
             None => lost && since <= settle,
         };
         if self.seen.needs.iter().any(wanted) {
+            self.protect_surge_nodes();
             self.hold_room(wanted, true);
             let here = self.seen.needs.iter().filter(|need| wanted(need) && need.pending.is_none()).count();
             match here {
@@ -99,12 +100,13 @@ impl Turn<'_> {
     /// Removes every trace of ours. Whether there is none left.
     pub(super) fn clean(&mut self, uncordon: bool) -> bool {
         let released = self.release_all();
+        let let_go = released && self.let_go();
         match self.seen.node {
             NodeSeen::Here { traces: true, .. } => {
                 self.effects.push(Effect::Unmark { uncordon });
                 false
             }
-            _ => released,
+            _ => let_go,
         }
     }
 

@@ -125,9 +125,9 @@ impl Turn<'_> {
 
     /// The Node object is gone, as it was meant to be: is what stood behind it?
     fn node_is_gone(&mut self) {
-        let released = self.release_all();
+        let clean = self.clean(false);
         let Some(removal) = self.removal().cloned() else {
-            if released {
+            if clean {
                 self.record.conclude(None, "drained, and taken away");
                 self.finish(Phase::Succeeded);
             }
@@ -145,7 +145,7 @@ impl Turn<'_> {
                 return self.wait(Code::NodeLeaving, &self.node(), message);
             }
         }
-        if !released {
+        if !clean {
             return;
         }
         let message = match &removal {

@@ -5,6 +5,7 @@ mod ending;
 mod queue;
 mod random;
 mod removing;
+mod surge_nodes;
 mod surging;
 mod unread;
 
