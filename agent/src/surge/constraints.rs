@@ -57,6 +57,16 @@ pub struct Placement {
     pub labels: Labels,
 }
 
+impl Placement {
+    /// Whether a placeholder may be on the node as far as the node's name and labels go.
+    #[must_use]
+    pub fn admits(&self, node: &Node) -> bool {
+        let selected = self.node_selector.iter().all(|expression| expression.matches(node.label(&expression.key)));
+        let mut terms = self.node_affinity.iter().flatten().map(|term| term.matches(&node.name, &node.labels));
+        selected && (self.node_affinity.is_none() || terms.any(|matches| matches))
+    }
+}
+
 /// Which domains of a zone and the like are looked at, where a Pod is held to some by other Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {

@@ -121,7 +121,10 @@ impl Judge<'_> {
         }
         let gone = BTreeSet::from([&*room.seen.uid, &*moved.uid]);
         let state = self.known.state;
-        let answer = state.node(node).is_some_and(|node| fit::fits(pod, node, state, &gone).is_ok());
+        // The predicate knows nothing of volumes; the class does.
+        let answer = state
+            .node(node)
+            .is_some_and(|node| class.placement.admits(node) && fit::fits(pod, node, state, &gone).is_ok());
         self.answers.insert(key, answer);
         answer
     }

@@ -47,10 +47,12 @@ impl Turn<'_> {
 
         let mut cover = Cover { covered: BTreeSet::new(), needs: needs.len(), exposed: Vec::new() };
         let mut kept: BTreeSet<&str> = BTreeSet::new();
-        let mut missing = Vec::new();
+        // Those for whom a placeholder is held or has to come.
+        let mut reserved = Vec::new();
         for (need, serving) in needs.iter().zip(serving) {
             if let Some(serving) = serving.map(|index| held[index]) {
                 kept.insert(&serving.uid);
+                reserved.push(*need);
                 if waits_for_release(need) {
                     self.release(serving);
                 } else {
@@ -62,24 +64,25 @@ impl Turn<'_> {
                 cover.covered.insert(need.uid.clone());
                 continue;
             } else if !waits_for_release(need) {
-                missing.push(*need);
+                reserved.push(*need);
             }
             if need.pending.is_some() {
                 cover.exposed.push(need.path.clone());
             }
         }
-        let coming: Vec<&Room> = room
-            .iter()
-            .filter(|room| matches!(room.state, RoomState::Coming { .. } | RoomState::Creating | RoomState::Ending))
-            .collect();
-        let serving = matching::maximum(missing.len(), coming.len(), |need, room| {
-            missing[need].coming.contains(&coming[room].uid)
+        // Who is covered now may be served by one that is still coming, and leave its own to a Pod that no other serves.
+        let coming =
+            |room: &Room| matches!(room.state, RoomState::Coming { .. } | RoomState::Creating | RoomState::Ending);
+        let all: Vec<&Room> = held.iter().copied().chain(room.iter().filter(|room| coming(room))).collect();
+        let serving = matching::maximum(reserved.len(), all.len(), |need, room| {
+            let (need, room) = (reserved[need], all[room]);
+            need.serves.contains(&room.uid) || (coming(room) && need.coming.contains(&room.uid))
         });
         let mut nowhere = Vec::new();
-        for (need, serving) in missing.iter().zip(serving) {
+        for (need, serving) in reserved.iter().zip(serving) {
             match serving {
                 Some(index) => {
-                    kept.insert(&coming[index].uid);
+                    kept.insert(&all[index].uid);
                 }
                 None => nowhere.push(*need),
             }

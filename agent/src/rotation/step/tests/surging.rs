@@ -144,6 +144,16 @@ fn a_placeholder_that_is_being_created_is_enough_for_a_need() {
 }
 
 #[test]
+fn room_that_serves_a_small_pod_too_is_not_reserved_anew_for_the_big_one_while_the_small_ones_own_is_coming() {
+    let case = surging().covered(&["small", "big"]).with(|case| {
+        case.seen.room[0] = in_state("small", RoomState::Coming { message: None });
+        case.seen.needs[0].serves = uids(&["big"]);
+        case.seen.needs[0].coming = uids(&["small"]);
+    });
+    assert_eq!(case.effects(), [], "else each would be reserved anew and given up for ever, in turns");
+}
+
+#[test]
 fn a_pod_whose_placeholders_keep_failing_waits_longer() {
     let case = surging().moving(&["p1"]).with(|case| {
         case.seen.needs = vec![Need { not_before: Some(at(30)), ..need("p1", &[]) }];
