@@ -13,6 +13,7 @@ pub mod plan;
 pub(crate) mod promise;
 pub mod requests;
 mod room;
+mod single;
 mod terms;
 #[cfg(test)]
 pub(crate) mod testing;

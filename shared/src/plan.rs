@@ -167,7 +167,7 @@ pub struct Class {
     pub id: String,
     /// How many Pods.
     pub pods: u32,
-    /// Effective requests of each.
+    /// Effective requests of each; of all together where they share one placeholder.
     pub requests: Amounts,
     /// The translated constraints, in words.
     pub constraints: Vec<String>,
@@ -196,7 +196,7 @@ pub struct Room {
 pub struct PlannedPlaceholder {
     /// Its class.
     pub class: String,
-    /// `namespace/name` of the Pod it holds room for.
+    /// `namespace/name` of the Pod it holds room for; of all of them, separated by commas, where they share it.
     pub pod: String,
     /// What it requests.
     pub requests: Amounts,

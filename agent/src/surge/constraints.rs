@@ -15,7 +15,7 @@
 //! anything else ──▶ a blocker
 //! ```
 
-mod apart;
+pub(super) mod apart;
 mod company;
 mod domains;
 
@@ -34,7 +34,7 @@ use crate::cache::volumes::Claim;
 use crate::cache::{Node, Pod, State, Volumes};
 
 /// Alternatives multiply when the Pod's and its volumes' affinities are joined; beyond this nobody could read them.
-const MOST_TERMS: usize = 64;
+pub(super) const MOST_TERMS: usize = 64;
 
 /// Where a placeholder may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -205,7 +205,7 @@ fn without_cordon(tolerations: &[Toleration], state: &State) -> Vec<Toleration> 
 }
 
 /// Both alternatives of nodes: each of one with each of the other.
-fn join(terms: Option<Vec<NodeTerm>>, more: &[NodeTerm]) -> Vec<NodeTerm> {
+pub(super) fn join(terms: Option<Vec<NodeTerm>>, more: &[NodeTerm]) -> Vec<NodeTerm> {
     let Some(terms) = terms else { return more.to_vec() };
     let both = |one: &NodeTerm, other: &NodeTerm| {
         let mut term = one.clone();

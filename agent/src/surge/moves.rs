@@ -9,6 +9,7 @@ use rotate_shared::{Code, names};
 
 use super::classify::{self, Context, Verdict};
 use super::constraints::{self, Placement, Reach};
+use super::single::{self, Lump};
 use crate::cache::index::Unreadable;
 use crate::cache::{Node, Pod, Resources, State};
 use crate::drain::{blockers, order};
@@ -56,10 +57,12 @@ impl JudgedPod {
 pub struct RoomClass {
     /// Short name: `a`, `b`, …
     pub id: String,
-    /// Effective requests of each Pod.
+    /// Effective requests of each Pod; of all together where it is shared.
     pub requests: Resources,
     /// Where it may be.
     pub placement: Placement,
+    /// Whether one placeholder holds the room of all its Pods: what it requests is their sum.
+    pub shared: bool,
 }
 
 /// The short name of the class at this place: `a` to `z`, then `aa`.
@@ -129,7 +132,10 @@ pub(super) fn moves(state: &State, context: &Context<'_>, found: &Found) -> Move
             remedy: "--surge=per-pod".to_owned(),
         });
     }
-    moves.classes = name_classes(&mut moves.pods, rooms);
+    moves.classes = match context.options.surge {
+        SurgeMode::Single => one_class(&mut moves, rooms, state, context),
+        _ => name_classes(&mut moves.pods, rooms),
+    };
     if !context.options.disable_eviction {
         judge_budgets(state, &mut moves);
     }
@@ -216,9 +222,64 @@ fn name_classes(pods: &mut [JudgedPod], rooms: Vec<Option<(Resources, Placement)
         for member in members {
             pods[member].class = Some(id.clone());
         }
-        RoomClass { id, requests, placement }
+        RoomClass { id, requests, placement, shared: false }
     };
     classes.into_iter().enumerate().map(named).collect()
+}
+
+/// One class of all that can share a node; the others stand in the way.
+fn one_class(
+    moves: &mut Moves,
+    rooms: Vec<Option<(Resources, Placement)>>,
+    state: &State,
+    context: &Context<'_>,
+) -> Vec<RoomClass> {
+    let members: Vec<usize> = (0..rooms.len()).filter(|place| rooms[*place].is_some()).collect();
+    let united: Vec<_> = members
+        .iter()
+        .filter_map(|member| {
+            let (requests, placement) = rooms[*member].as_ref()?;
+            Some((&moves.pods[*member].pod, requests, placement))
+        })
+        .collect();
+    let Lump { requests, placement, shortfall, apart } = single::unite(&united, context.node, state);
+    let apart: BTreeMap<usize, String> = apart.into_iter().map(|(place, why)| (members[place], why)).collect();
+    if !shortfall.is_zero() {
+        let amounts = shortfall.to_amounts();
+        let amounts: Vec<_> = amounts.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
+        moves.warnings.push(Notice {
+            code: Code::NotReserved,
+            object: format!("Node {}", context.node.name),
+            message: format!(
+                "--surge=single: the sum exceeds what a node like this offers after its DaemonSets; {} is not reserved",
+                amounts.join(", ")
+            ),
+            remedy: "--surge=per-pod".to_owned(),
+        });
+    }
+    let id = class_id(0);
+    let mut shares = false;
+    for member in members {
+        let judged = &mut moves.pods[member];
+        let Some(why) = apart.get(&member) else {
+            judged.class = Some(id.clone());
+            shares = true;
+            continue;
+        };
+        let notice = Notice {
+            code: Code::ConstraintUnsupported,
+            object: object(&judged.pod),
+            message: format!("cannot share a node with the others, as --surge=single has it: it {why}"),
+            remedy: "--surge=per-pod; or --force evicts it without room reserved".to_owned(),
+        };
+        if context.options.force || judged.disposition == Disposition::Wait {
+            moves.warnings.push(not_reserved(notice));
+        } else {
+            judged.disposition = Disposition::Block;
+            moves.blockers.push(notice);
+        }
+    }
+    if shares { vec![RoomClass { id, requests, placement, shared: true }] } else { Vec::new() }
 }
 
 /// Adds what disruption budgets say, once for each budget.

@@ -89,7 +89,7 @@ pub fn planned(
         then: Some(then).filter(|_| !unseen || options.then.is_some()),
         totals: totals(&moves),
         classes: classes(&moves, &preview),
-        placeholders: reserved(&moves).map(placeholder).collect(),
+        placeholders: placeholders(&moves),
         groups: outlook.groups,
         estimate: estimate(&moves, &preview, provider, options),
         pods: moves.pods.iter().map(planned_pod).collect(),
@@ -150,12 +150,29 @@ fn planned_pod(judged: &JudgedPod) -> PlannedPod {
     }
 }
 
-fn placeholder((judged, class): (&JudgedPod, &str)) -> PlannedPlaceholder {
-    PlannedPlaceholder {
-        class: class.to_owned(),
-        pod: judged.pod.path(),
-        requests: judged.pod.shape.requests.to_amounts(),
+/// One a Pod, or one for all Pods of a class that share it.
+fn placeholders(moves: &Moves) -> Vec<PlannedPlaceholder> {
+    let mut placeholders: Vec<PlannedPlaceholder> = Vec::new();
+    for (judged, id) in reserved(moves) {
+        let shared = moves.classes.iter().find(|class| class.id == id && class.shared);
+        let Some(class) = shared else {
+            placeholders.push(PlannedPlaceholder {
+                class: id.to_owned(),
+                pod: judged.pod.path(),
+                requests: judged.pod.shape.requests.to_amounts(),
+            });
+            continue;
+        };
+        if placeholders.is_empty() {
+            let pods = reserved(moves).map(|(judged, _)| judged.pod.path()).collect::<Vec<_>>().join(", ");
+            placeholders.push(PlannedPlaceholder {
+                class: id.to_owned(),
+                pod: pods,
+                requests: class.requests.to_amounts(),
+            });
+        }
     }
+    placeholders
 }
 
 fn classes(moves: &Moves, preview: &Preview) -> Vec<Class> {

@@ -55,7 +55,7 @@ pub(super) fn means(term: &PodTerm, pod: &Pod) -> bool {
 
 /// Makes sure that the replacement matches all terms or none, see [`repel`]: where some mean it, the others are widened
 /// to mean it too, which excludes no host that is not excluded already.
-pub(super) fn all_or_none(placement: &mut Placement, pod: &Pod, refused: &mut Vec<String>) {
+pub(in crate::surge) fn all_or_none(placement: &mut Placement, pod: &Pod, refused: &mut Vec<String>) {
     if !placement.anti_affinity.iter().any(|term| means(term, pod)) {
         return;
     }

@@ -232,3 +232,26 @@ fn a_pod_that_cannot_be_read_blocks_its_node_and_no_other() {
     assert_eq!(codes(&moves.blockers), [Code::UnreadablePod]);
     assert_eq!(moves.blockers[0].message, "failed to read Pod x: quantity");
 }
+
+#[test]
+fn one_placeholder_for_all_is_one_class_of_their_sum() {
+    let options = Options { surge: SurgeMode::Single, ..Options::default() };
+    let moves = judge(cand(), vec![cpu("big", "2", &json!({})), cpu("small", "1", &json!({}))], options);
+    let [class] = &moves.classes[..] else { panic!("one class: {:?}", moves.classes) };
+    assert_eq!((class.requests.milli_cpu, class.shared), (3000, true));
+    assert_eq!(classes_of(&moves), [("big", Some("a")), ("small", Some("a"))]);
+    assert_eq!((codes(&moves.blockers), codes(&moves.warnings)), (vec![], vec![]));
+}
+
+#[test]
+fn who_cannot_share_the_one_placeholder_blocks_or_with_force_is_not_reserved() {
+    let port =
+        json!({ "spec": { "containers": [{ "name": "app", "ports": [{ "containerPort": 80, "hostPort": 80 }] }] } });
+    let pods = || vec![cpu("one", "1", &port), cpu("two", "1", &port)];
+    let options = Options { surge: SurgeMode::Single, ..Options::default() };
+    let moves = judge(cand(), pods(), options.clone());
+    assert_eq!(codes(&moves.blockers), [Code::ConstraintUnsupported]);
+    assert_eq!(moves.blockers[0].object, "Pod shop/two");
+    let forced = judge(cand(), pods(), Options { force: true, ..options });
+    assert_eq!((codes(&forced.blockers), codes(&forced.warnings)), (vec![], vec![Code::NotReserved]));
+}

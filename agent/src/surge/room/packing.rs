@@ -50,14 +50,14 @@ struct Spare {
     free: Resources,
 }
 
-/// A Pod that looks for room.
+/// Pods that look for room, all of it on one node.
 #[derive(Clone, Copy, Debug)]
 struct Asker<'p> {
-    pod: &'p Pod,
+    pods: &'p [&'p Pod],
     placeholder: &'p Pod,
-    /// Itself, by UID.
+    /// The first, by UID.
     own: &'p BTreeSet<&'p str>,
-    /// Itself and those before it.
+    /// They and those before them.
     gone: &'p BTreeSet<&'p str>,
 }
 
@@ -111,20 +111,26 @@ impl<'a> Packing<'a> {
             let mut missing: Option<Missing> = None;
             // What has no room for one Pod of a class has none for the next, unless that depends on where Pods are.
             let mut full = BTreeSet::new();
-            for judged in moves.pods.iter().filter(|judged| judged.class.as_deref() == Some(&class.id)) {
-                let pod = &judged.pod;
-                match self.place(class, pod, &mut full) {
+            let members: Vec<&Pod> = moves
+                .pods
+                .iter()
+                .filter(|judged| judged.class.as_deref() == Some(&class.id))
+                .map(|judged| &judged.pod)
+                .collect();
+            for pods in members.chunks(if class.shared { members.len().max(1) } else { 1 }) {
+                let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+                match self.place(class, pods, &mut full) {
                     Ok(room) => {
-                        preview.on_new_nodes += u32::from(room.new_node.is_some());
+                        preview.on_new_nodes += if room.new_node.is_some() { count } else { 0 };
                         let same = |last: &&mut Room| (&last.node, &last.new_node) == (&room.node, &room.new_node);
                         match rooms.last_mut().filter(same) {
-                            Some(last) => last.count += 1,
+                            Some(last) => last.count += count,
                             None => rooms.push(room),
                         }
                     }
                     Err(why) => {
-                        let first = || Missing { class: class.id.clone(), pod: pod.path(), pods: 0, why };
-                        missing.get_or_insert_with(first).pods += 1;
+                        let first = || Missing { class: class.id.clone(), pod: pods[0].path(), pods: 0, why };
+                        missing.get_or_insert_with(first).pods += count;
                     }
                 }
             }
@@ -138,13 +144,15 @@ impl<'a> Packing<'a> {
         preview
     }
 
-    fn place(&mut self, class: &RoomClass, pod: &Pod, full: &mut BTreeSet<Arc<str>>) -> Result<Room, String> {
-        let placeholder = placeholder(class, pod);
+    /// Finds room for Pods that share one placeholder.
+    fn place(&mut self, class: &RoomClass, pods: &[&Pod], full: &mut BTreeSet<Arc<str>>) -> Result<Room, String> {
+        let placeholder = placeholder(class, pods[0]);
+        let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
         self.sort(&class.requests);
-        let at = match self.find(pod, &placeholder, full)? {
+        let at = match self.find(pods, &placeholder, full)? {
             Place::Existing(name) => {
-                self.take(&name, pod, placeholder);
-                return Ok(Room { node: Some(name.to_string()), new_node: None, count: 1 });
+                self.take(&name, pods, placeholder);
+                return Ok(Room { node: Some(name.to_string()), new_node: None, count });
             }
             Place::Joined(at) => at,
             Place::New(node, source, kind) => {
@@ -158,24 +166,24 @@ impl<'a> Packing<'a> {
             }
         };
         let (node, source) = (&self.joined[at], &self.headroom[self.kinds[at].0].source);
-        let room = Room { node: None, new_node: Some(in_words(node, source)), count: 1 };
-        self.take(&Arc::clone(&node.name), pod, placeholder);
+        let room = Room { node: None, new_node: Some(in_words(node, source)), count };
+        self.take(&Arc::clone(&node.name), pods, placeholder);
         Ok(room)
     }
 
-    /// Where the Pod has room, or why nowhere.
-    fn find(&self, pod: &Pod, placeholder: &Pod, full: &mut BTreeSet<Arc<str>>) -> Result<Place<'a>, String> {
-        let own = BTreeSet::from([&*pod.uid]);
-        let gone = self.gone.iter().map(|uid| &**uid).chain([&*pod.uid]).collect();
-        let asker = Asker { pod, placeholder, own: &own, gone: &gone };
+    /// Where the Pods have room, or why nowhere.
+    fn find(&self, pods: &[&Pod], placeholder: &Pod, full: &mut BTreeSet<Arc<str>>) -> Result<Place<'a>, String> {
+        let own = BTreeSet::from([&*pods[0].uid]);
+        let gone = self.gone.iter().map(|uid| &**uid).chain(pods.iter().map(|pod| &*pod.uid)).collect();
+        let asker = Asker { pods, placeholder, own: &own, gone: &gone };
         let questions = self.questions(&asker, &self.joined);
-        let others_matter = !pod.shape.spread.is_empty() || !pod.shape.affinity.is_empty();
+        let others_matter = pods.iter().any(|pod| !pod.shape.spread.is_empty() || !pod.shape.affinity.is_empty());
         let mut misses = Misses::default();
         for Spare { node, .. } in &self.nodes {
             if full.contains(&node.name) {
                 continue;
             }
-            match judge(&questions, node) {
+            match self.judge(&asker, &questions, node, &self.joined) {
                 Ok(()) => return Ok(Place::Existing(Arc::clone(&node.name))),
                 Err(miss) => misses.note(&node.name, miss),
             }
@@ -184,7 +192,7 @@ impl<'a> Packing<'a> {
             }
         }
         for (at, (node, (_, kind))) in self.joined.iter().zip(&self.kinds).enumerate() {
-            if is_certain(&questions, kind).is_ok() && judge(&questions, node).is_ok() {
+            if is_certain(&questions, kind).is_ok() && self.judge(&asker, &questions, node, &self.joined).is_ok() {
                 return Ok(Place::Joined(at));
             }
         }
@@ -203,9 +211,27 @@ impl<'a> Packing<'a> {
         let now = Cluster { state: self.state, gone: const { &BTreeSet::new() }, placed: &self.held, joined };
         [
             now.ask(asker.placeholder),
-            Cluster { gone: asker.own, ..now }.ask(asker.pod),
-            Cluster { gone: asker.gone, placed: &self.moved, ..now }.ask(asker.pod),
+            Cluster { gone: asker.own, ..now }.ask(asker.pods[0]),
+            Cluster { gone: asker.gone, placed: &self.moved, ..now }.ask(asker.pods[0]),
         ]
+    }
+
+    /// Whether the node takes the placeholder, and then one Pod after another.
+    fn judge(
+        &self,
+        asker: &Asker<'_>,
+        questions: &[Question<'_>; 3],
+        node: &Arc<Node>,
+        joined: &[Arc<Node>],
+    ) -> Result<(), (usize, Misfit)> {
+        questions.iter().try_for_each(|question| question.judge(node))?;
+        for (place, pod) in asker.pods.iter().enumerate().skip(1) {
+            let before =
+                asker.pods[..place].iter().map(|pod| Pod { node: Some(Arc::clone(&node.name)), ..(*pod).clone() });
+            let placed: Vec<Pod> = self.moved.iter().cloned().chain(before).collect();
+            Cluster { state: self.state, gone: asker.gone, placed: &placed, joined }.ask(pod).judge(node)?;
+        }
+        Ok(())
     }
 
     /// The cheapest kind of node that this pool or group may still bring and that would do.
@@ -242,7 +268,9 @@ impl<'a> Packing<'a> {
             let questions = self.questions(asker, &joined);
             let judged = is_certain(&questions, kind)
                 .map_err(|key| (2, format!("which {key} a new node gets is not known")))
-                .and_then(|()| judge(&questions, &node).map_err(|(passed, misfit)| (passed, misfit.0)));
+                .and_then(|()| {
+                    self.judge(asker, &questions, &node, &joined).map_err(|(passed, misfit)| (passed, misfit.0))
+                });
             match judged {
                 Err((passed, why)) => note(passed, why),
                 Ok(()) if self.exceeds(source, kind) => note(usize::MAX, headroom.limit.clone()),
@@ -260,12 +288,15 @@ impl<'a> Packing<'a> {
         })
     }
 
-    fn take(&mut self, node: &Arc<str>, pod: &Pod, placeholder: Pod) {
+    fn take(&mut self, node: &Arc<str>, pods: &[&Pod], placeholder: Pod) {
+        let requests = placeholder.shape.requests.clone();
         self.held.push(Pod { node: Some(Arc::clone(node)), ..placeholder });
-        self.moved.push(Pod { node: Some(Arc::clone(node)), ..pod.clone() });
-        self.gone.insert(Arc::clone(&pod.uid));
+        for pod in pods {
+            self.moved.push(Pod { node: Some(Arc::clone(node)), ..(*pod).clone() });
+            self.gone.insert(Arc::clone(&pod.uid));
+        }
         if let Some(spare) = self.nodes.iter_mut().find(|spare| spare.node.name == *node) {
-            spare.free.subtract(&pod.shape.requests);
+            spare.free.subtract(&requests);
         }
     }
 
@@ -304,10 +335,6 @@ fn in_words(node: &Node, source: &str) -> String {
     let amounts = node.allocatable.to_amounts();
     let amounts: Vec<_> = amounts.iter().map(|(name, amount)| format!("{name} {amount}")).collect();
     format!("{source}: {} after its DaemonSets", amounts.join(", "))
-}
-
-fn judge(questions: &[Question<'_>; 3], node: &Node) -> Result<(), (usize, Misfit)> {
-    questions.iter().try_for_each(|question| question.judge(node))
 }
 
 /// Whether none of the answers depends on what is not known of the node; else the label.

@@ -238,3 +238,15 @@ fn only_if_the_candidates_zone_has_no_room_another_that_would_admit_the_pod_is_t
     assert_eq!(rooms("4"), ["in-a"]);
     assert_eq!(rooms("500m"), ["in-b"]);
 }
+
+#[test]
+fn one_placeholder_for_all_needs_one_node_with_room_for_all() {
+    let options = Options { surge: rotate_shared::SurgeMode::Single, ..Options::default() };
+    let pods = || vec![web("web-1", "1", &json!({})), web("web-2", "1", &json!({}))];
+    let node = |name: &str, cpu: &str| testing::node(name, &json!({ "status": { "allocatable": { "cpu": cpu } } }));
+    let apart = judged(pods(), vec![node("n1", "1"), node("n2", "1")], &[], &options);
+    assert_no_room(&apart, "no room for 2 of 2 Pods of its class (cpu 2): node n1: Insufficient cpu: needs 2, 1 free");
+    let together = judged(pods(), vec![node("n1", "1"), node("n2", "2")], &[], &options);
+    assert_eq!(together.moves.blockers, []);
+    assert_eq!(together.preview.rooms, [vec![Room { node: Some("n2".to_owned()), new_node: None, count: 2 }]]);
+}
