@@ -145,7 +145,8 @@ async fn a_batch_costs_one_list_and_one_write_a_node() {
     world.rotate(&json!({ "nodes": ["a", "b", "c"] })).await;
     let requests = world.sim.requests();
     let of = |method: &str| {
-        let records = requests[before..].iter().filter(|request| request.path.contains("/configmaps"));
+        let records =
+            requests[before..].iter().filter(|request| request.path.contains("/namespaces/kubectl-rotate/configmaps"));
         records.filter(|request| request.method == method && !request.query.contains("watch=")).count()
     };
     assert_eq!(of("GET"), 1);
