@@ -16,7 +16,7 @@ use crate::harness::ControlPlane;
 use crate::harness::audit::{self, Mark};
 use crate::harness::credentials::User;
 use crate::harness::nodes::READY_AFTER;
-use crate::karpenter::Karpenter;
+use crate::karpenter;
 
 /// A cluster.
 pub(crate) enum Backend {
@@ -58,8 +58,12 @@ impl Backend {
     /// Karpenter, in this cluster from now on.
     pub(crate) async fn karpenter(&self) -> Result<Karpenter> {
         match self {
-            Self::Simulator(..) => bail!("the simulated cluster has no Karpenter"),
-            Self::ControlPlane(plane, _) => Karpenter::start(plane).await,
+            Self::Simulator(sim, _) => {
+                let mut karpenter = Karpenter::Simulated(sim.clone());
+                karpenter.restart().await?;
+                Ok(karpenter)
+            }
+            Self::ControlPlane(plane, _) => Ok(Karpenter::Real(Box::new(karpenter::Karpenter::start(plane).await?))),
         }
     }
 
@@ -119,6 +123,39 @@ impl Drop for Backend {
         if let Self::Simulator(sim, booting) = self {
             booting.abort();
             sim.shutdown();
+        }
+    }
+}
+
+/// A running Karpenter.
+pub(crate) enum Karpenter {
+    /// The simulator's own.
+    Simulated(Sim),
+    /// Karpenter itself; killed when this is dropped.
+    Real(Box<karpenter::Karpenter>),
+}
+
+impl Karpenter {
+    /// Kills it.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        match self {
+            Self::Simulated(sim) => {
+                sim.stop_karpenter();
+                Ok(())
+            }
+            Self::Real(karpenter) => karpenter.kill(),
+        }
+    }
+
+    /// Starts it again, and waits until it works.
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        match self {
+            Self::Simulated(sim) => {
+                // Its nodes get Ready as all others do, by their annotation.
+                sim.start_karpenter(rotate_sim::Karpenter { boot: None, ..Default::default() });
+                Ok(())
+            }
+            Self::Real(karpenter) => karpenter.restart().await,
         }
     }
 }

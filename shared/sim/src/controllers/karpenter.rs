@@ -54,6 +54,8 @@ pub(super) struct State {
     /// The Pods that a batch has dealt with: they wait for a node that is on its way, or in vain.
     considered: BTreeSet<String>,
     told: HashMap<String, String>,
+    /// When it last looked for nodes to take away.
+    polled: Option<Timestamp>,
     /// Since when the Pods of a node are the same.
     quiet: BTreeMap<String, (Vec<String>, Timestamp)>,
     /// Since when a node that goes has nothing on it any more.
@@ -71,6 +73,7 @@ impl State {
             batch: None,
             considered: BTreeSet::new(),
             told: HashMap::new(),
+            polled: None,
             quiet: BTreeMap::new(),
             drained: BTreeMap::new(),
             asked: None,

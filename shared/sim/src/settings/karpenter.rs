@@ -15,6 +15,8 @@ pub struct Karpenter {
     pub batch: Duration,
     /// How soon it looks again at Pods that still wait. Default 10 s.
     pub retry: Duration,
+    /// How often it looks for nodes to take away of its own accord. Default 10 s.
+    pub poll: Duration,
     /// From the NodeClaim to the registered node, which is not Ready yet. Default 1 s.
     pub launch: Duration,
     /// From registered to Ready; `None` where whoever sets the scene reports it. Default 20 s.
@@ -51,6 +53,7 @@ impl Default for Karpenter {
             zones: ["a", "b", "c"].map(ToOwned::to_owned).into(),
             batch: Duration::from_millis(500),
             retry: Duration::from_secs(10),
+            poll: Duration::from_secs(10),
             launch: Duration::from_secs(1),
             boot: Some(Duration::from_secs(20)),
             terminate: Duration::from_secs(5),

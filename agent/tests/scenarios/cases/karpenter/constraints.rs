@@ -97,17 +97,16 @@ async fn a_volume_of_a_zone_brings_a_node_of_that_zone(world: &World) -> Result<
 /// The room comes in two nodes of half the size: four small Pods first would leave the big one without any.
 async fn one_big_pod_is_not_stranded_by_four_small_ones(world: &World) -> Result<()> {
     let _karpenter = world.backend.karpenter().await?;
-    NodePool::new("large", "c-4")
-        .limit("nodes", "1")
-        .change(|spec| spec["weight"] = 10.into())
-        .create(&world.client)
-        .await?;
+    // A full node of the smaller kind: of a pool without any, nothing could be promised.
+    NodePool::new(GENERAL, "c-2").create(&world.client).await?;
+    world.deployment("seed", 1, "1900m").await?;
+    let large = NodePool::new("large", "c-4").limit("nodes", "1").change(|spec| spec["weight"] = 10.into());
+    large.create(&world.client).await?;
     Workload::new(SHOP, "big", 1).request("cpu", "1900m").deployment(&world.client).await?;
     world.running("big", 1).await?;
     Workload::new(SHOP, "small", 4).request("cpu", "475m").deployment(&world.client).await?;
     world.running("small", 4).await?;
     let candidate = only_node(world, "large").await?;
-    NodePool::new(GENERAL, "c-2").create(&world.client).await?;
     let agent = world.agent().await?;
     let since = world.recorder.now();
     let begun = rotate(world, &agent, &candidate).await?;
@@ -115,7 +114,7 @@ async fn one_big_pod_is_not_stranded_by_four_small_ones(world: &World) -> Result
     world.running("big", 1).await?;
     world.running("small", 4).await?;
     world.room_was_there(since, 5)?;
-    ensure!(nodes_of(world, GENERAL).await?.len() == 2, "more nodes came than were needed");
+    ensure!(nodes_of(world, GENERAL).await?.len() == 3, "more nodes came than were needed");
     world.nothing_left().await
 }
 

@@ -9,11 +9,12 @@ use rotate_shared::{Phase, Rotation};
 use serde_json::{Value, json};
 
 use super::{GENERAL, full, general, gone, only_node, rotate, settled};
+use crate::backend::Karpenter;
 use crate::cases::{Case, cases};
 use crate::harness::nodes::READY_AFTER;
 use crate::harness::wait::eventually;
 use crate::harness::workloads;
-use crate::karpenter::{self, Karpenter, NodePool};
+use crate::karpenter::{self, NodePool};
 use crate::world::{SHOP, SOON, World};
 
 pub(super) fn cases() -> Vec<Case> {

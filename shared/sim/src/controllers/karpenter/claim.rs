@@ -89,6 +89,7 @@ impl Choice {
         let mut claim = json!({
             "metadata": {
                 "generateName": format!("{}-", self.pool), "labels": self.labels, "finalizers": [FINALIZER],
+                "annotations": {HASH: hash(pool)},
                 "ownerReferences": [owner],
             },
             "spec": {
@@ -103,6 +104,27 @@ impl Choice {
         }
         claim
     }
+}
+
+/// The annotation that says what a claim was made of.
+const HASH: &str = "karpenter.sh/nodepool-hash";
+
+/// Why a claim is not what its pool would make of it now; `None` where it is.
+pub(super) fn drift(claim: &Value, pool: &Value) -> Option<&'static str> {
+    if object::annotation(claim, HASH).is_some_and(|made| made != hash(pool)) {
+        return Some("NodePoolDrifted");
+    }
+    let labels = object::map(claim, "/metadata/labels")?;
+    let requirements = object::list(pool, "/spec/template/spec/requirements");
+    requirements.iter().any(|requirement| !admits(requirement, labels)).then_some("RequirementsDrifted")
+}
+
+/// Over the template without its requirements, which nodes may meet as they are.
+fn hash(pool: &Value) -> String {
+    let mut template = pool["spec"]["template"].clone();
+    object::remove(&mut template, "/spec", "requirements");
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    template.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step).to_string()
 }
 
 /// The machine's id.

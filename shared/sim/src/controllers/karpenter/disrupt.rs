@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{DISRUPTED, DO_NOT_DISRUPT, POOL, State, duration, is_daemon, key_of, node_of, say};
+use super::{DISRUPTED, DO_NOT_DISRUPT, POOL, State, claim, duration, is_daemon, key_of, node_of, say};
 use crate::{
     clock,
     kind::Kind,
@@ -25,6 +25,11 @@ impl State {
                 && object::node_name(pod).is_empty()
                 && object::condition(pod, "PodScheduled") == Some("False")
         };
+        let poll = self.polled.map_or(now, |polled| clock::after(polled, self.settings.poll));
+        let polls = poll <= now;
+        if polls {
+            self.polled = Some(now);
+        }
         // Nodes that pending Pods are meant for are left alone, and here all are.
         let settled = !store.iter(Kind::Pod).any(|pod| waits(pod));
         let claims: Vec<Arc<Value>> = store.iter(Kind::NodeClaim).cloned().collect();
@@ -38,6 +43,7 @@ impl State {
                 *quiet = (uids, now);
             }
             let since = quiet.1;
+            let drifted = drifts(store, claim, now);
             let is_candidate = settled
                 && !object::terminating(claim)
                 && !object::terminating(&node)
@@ -59,7 +65,6 @@ impl State {
                 }
                 continue;
             }
-            let drifted = object::condition(claim, "Drifted") == Some("True");
             let moving: Vec<_> = pods.iter().filter(|pod| !is_daemon(pod)).cloned().collect();
             let after = duration(object::text(&pool, "/spec/disruption/consolidateAfter"));
             let reason = match after {
@@ -74,9 +79,13 @@ impl State {
                 Some(_) if underutilized(&pool) && self.fit_elsewhere(store, &node, &moving) => Some("Underutilized"),
                 _ => None,
             };
-            if let Some(reason) = reason {
-                choose(store, claim, &node, reason, now);
-                return Some(now);
+            match reason {
+                Some(reason) if polls => {
+                    choose(store, claim, &node, reason, now);
+                    return Some(now);
+                }
+                Some(_) => later(poll),
+                None => {}
             }
         }
         wake
@@ -112,6 +121,20 @@ fn expire(store: &mut Store, now: Timestamp) -> Option<Timestamp> {
         }
     }
     next
+}
+
+/// Whether the claim has drifted: because of what its pool says now, or because somebody says so.
+fn drifts(store: &mut Store, claim: &Value, now: Timestamp) -> bool {
+    let pool = object::label(claim, POOL).and_then(|name| store.get(Kind::NodePool, "", name)).cloned();
+    match pool.and_then(|pool| claim::drift(claim, &pool)) {
+        Some(reason) => {
+            store.update(Kind::NodeClaim, &key_of(claim), |claim| {
+                object::set_condition(claim, "Drifted", "True", reason, reason, now);
+            });
+            true
+        }
+        None => object::condition(claim, "Drifted") == Some("True"),
+    }
 }
 
 fn underutilized(pool: &Value) -> bool {

@@ -1,11 +1,11 @@
 //! Claims for Pods that find no room: as few and as cheap as take them all, within the pools' limits.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{DISRUPTED, State, claim::Choice, claims_of, is_daemon, say};
+use super::{DISRUPTED, State, ZONE, claim::Choice, claims_of, is_daemon, say};
 use crate::{
     clock,
     controllers::pod_of,
@@ -89,6 +89,7 @@ impl State {
     fn schedule(&mut self, store: &mut Store, pending: &[Arc<Value>], now: Timestamp) {
         let mut pools = self.pools(store);
         let mut world = self.world(store);
+        world.nodes.extend(domains(&pools));
         let daemons: Vec<PodInfo> = store.iter(Kind::DaemonSet).map(|set| PodInfo::of(&pod_of(set))).collect();
         let mut opened: Vec<Open> = Vec::new();
         let mut infos: Vec<(Arc<PodInfo>, &Arc<Value>)> =
@@ -181,6 +182,20 @@ impl State {
         let message = format!("Failed to schedule pod, {why}");
         say(store, Kind::Pod, pod, "Warning", "FailedScheduling", &message);
     }
+}
+
+/// A node in each zone that a pool may have, which takes nothing: for Karpenter a zone counts before a node is in it.
+fn domains(pools: &[Pool]) -> Vec<NodeInfo> {
+    let mut zones: BTreeMap<(String, String), NodeInfo> = BTreeMap::new();
+    for choice in pools.iter().flat_map(|pool| &pool.choices) {
+        let zone = choice.labels[ZONE].as_str().unwrap_or_default().to_owned();
+        zones.entry((choice.pool.clone(), zone.clone())).or_insert_with(|| {
+            let mut node = NodeInfo::of(&choice.node(&format!("{} in {zone}", choice.pool)));
+            node.allocatable.clear();
+            node
+        });
+    }
+    zones.into_values().collect()
 }
 
 /// Puts a Pod into a claim in the making, if some machine takes all of them.

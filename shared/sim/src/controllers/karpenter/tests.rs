@@ -152,6 +152,21 @@ async fn the_zone_is_the_one_that_a_pod_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_spread_counts_zones_that_no_node_is_in_yet() {
+    let sim = cluster(pool(&only("c-4")));
+    let mut template = template("web", "900m", "1Gi");
+    template["spec"]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}},
+    }]);
+    sim.create(deployment("web", "default", 6, template));
+    settle(&sim).await;
+    assert_eq!(running(&sim).len(), 6);
+    let mut zones: Vec<_> = sim.list("nodes").iter().map(|node| object::label(node, ZONE).map(str::to_owned)).collect();
+    zones.sort();
+    assert_eq!(zones, ["a", "b", "c"].map(|zone| Some(zone.to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
 async fn pools_of_more_weight_are_asked_first() {
     let sim = cluster(pool(&only("c-8")));
     sim.create(pool(&json!({"metadata": {"name": "heavy"}, "spec": {"weight": 5}})));
@@ -286,6 +301,24 @@ async fn a_drifted_node_is_replaced_unless_it_is_protected() {
     settle(&sim).await;
     assert!(sim.get("nodes", "", &node).is_none());
     assert_eq!(running(&sim).len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_drift_when_their_pool_is_changed() {
+    for (change, drifted) in [
+        (json!({"metadata": {"labels": {"team": "shop"}}}), Some("NodePoolDrifted")),
+        (only("c-8")["spec"]["template"].clone(), Some("RequirementsDrifted")),
+        (json!({}), None),
+    ] {
+        let (sim, node) = full(pool(&only("c-4"))).await;
+        sim.edit("nodes", "", &node, |node| node["metadata"]["annotations"][DO_NOT_DISRUPT] = json!("true"));
+        sim.edit("nodepools", "", "general", |pool| merge(&mut pool["spec"]["template"], &change));
+        settle(&sim).await;
+        let claim = sim.get("nodeclaims", "", &node).unwrap();
+        let conditions = object::list(&claim, "/status/conditions");
+        let reason = conditions.iter().find(|it| it["type"] == "Drifted").map(|it| object::text(it, "/reason"));
+        assert_eq!(reason, drifted);
+    }
 }
 
 #[tokio::test(start_paused = true)]
