@@ -21,6 +21,7 @@ use crate::lease::{self, Election, Times};
 use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
 use crate::provider::cluster_autoscaler::groups::Settings as Groups;
+use crate::provider::cluster_autoscaler::hook::Hook;
 use crate::provider::cluster_autoscaler::keeper::Keeper;
 use crate::rotation::store::Store;
 use crate::rotation::views::Views;
@@ -56,6 +57,8 @@ pub struct Config {
     pub pod_shards: u8,
     /// Autoscaled groups beside those of EKS, GKE and AKS, and where their autoscaler tells of them.
     pub groups: Groups,
+    /// What ends the machines of nodes that an autoscaler would keep. Default nothing.
+    pub hook: Option<Hook>,
 }
 
 /// Which Pods an agent reads: `docs/decisions/009-scoped-cache.md`.
@@ -90,6 +93,7 @@ impl Default for Config {
             pod_cache: PodCache::default(),
             pod_shards: 1,
             groups: Groups::default(),
+            hook: None,
         }
     }
 }
@@ -155,12 +159,13 @@ impl Agent {
         let store = Store::new(client.clone(), &config.namespace, clock);
         let views = Views::default();
         let probe = Probe::new(client.clone(), config.placeholder_image.clone(), config.standing, clock);
-        let groups = Arc::new(config.groups);
+        let groups = Arc::new(Groups { hook: config.hook.is_some(), ..config.groups });
         let keeper =
             Keeper::new(client.clone(), &config.namespace, cache.clone(), Arc::clone(&groups), term.clone(), clock);
         let reader = Reader::new(client.clone(), clock).with_groups(groups, keeper.remembered());
         let engine = EngineConfig {
             reader: reader.clone(),
+            hook: config.hook,
             placeholder_image: config.placeholder_image,
             max_concurrent: config.max_concurrent,
             history_limit: config.history_limit,

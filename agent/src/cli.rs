@@ -9,6 +9,7 @@ use rotate_shared::names;
 use crate::agent::{Config, PodCache};
 use crate::probe::Standing;
 use crate::provider::cluster_autoscaler::groups::Settings as Groups;
+use crate::provider::cluster_autoscaler::hook::{Hook, HookError};
 
 /// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
 #[derive(Clone, Debug, Parser)]
@@ -63,6 +64,12 @@ pub struct Run {
     /// ConfigMap in which cluster-autoscaler tells of its groups
     #[arg(long, env = "ROTATE_AUTOSCALER_STATUS", value_name = "NAMESPACE/NAME", default_value = AUTOSCALER_STATUS, value_parser = namespaced)]
     pub autoscaler_status: (String, String),
+    /// Address of a hook that ends the machines of drained nodes: https, or http on loopback
+    #[arg(long, env = "ROTATE_REMOVER_HOOK", value_name = "URL")]
+    pub remover_hook: Option<String>,
+    /// File with the secret that signs what the hook is asked
+    #[arg(long, env = "ROTATE_REMOVER_HOOK_SECRET_FILE", value_name = "PATH", requires = "remover_hook")]
+    pub remover_hook_secret_file: Option<PathBuf>,
     /// Form of the log on stderr
     #[arg(long, env = "ROTATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -92,6 +99,17 @@ pub enum UsageError {
     /// There is no watch of all Pods to divide.
     #[error("--pod-shards divides the watch of all Pods: it does not go with --pod-cache=scoped")]
     ShardsOfScopes,
+    /// The hook that ends machines cannot be used.
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// Its secret cannot be read.
+    #[error("--remover-hook-secret-file={path}: {why}")]
+    Secret {
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
 }
 
 impl Run {
@@ -122,7 +140,21 @@ impl Run {
                 status: self.autoscaler_status.clone(),
                 ..Groups::default()
             },
+            hook: self.hook()?,
         })
+    }
+}
+
+impl Run {
+    /// The hook that ends machines.
+    fn hook(&self) -> Result<Option<Hook>, UsageError> {
+        let Some(url) = &self.remover_hook else { return Ok(None) };
+        let secret = self.remover_hook_secret_file.as_ref().map(|path| {
+            let unreadable =
+                |error: std::io::Error| UsageError::Secret { path: path.display().to_string(), why: error.to_string() };
+            std::fs::read(path).map_err(unreadable)
+        });
+        Ok(Some(Hook::new(url, secret.transpose()?.as_deref())?))
     }
 }
 
@@ -202,6 +234,17 @@ mod tests {
         for typed in ["state", "/state", "scaling/", "a/b/c"] {
             assert!(Cli::try_parse_from(["rotate-agent", "--autoscaler-status", typed]).is_err(), "{typed}");
         }
+    }
+
+    #[test]
+    fn a_hook_that_cannot_be_used_safely_is_refused() {
+        let open = run(&["--remover-hook", "http://hooks.example/"]).config().unwrap_err();
+        assert!(open.to_string().contains("without TLS only on loopback"), "{open}");
+        let hook = ["--remover-hook", "http://127.0.0.1:9/", "--remover-hook-secret-file"];
+        let none = run(&[&hook[..], &["/nonesuch"]].concat()).config().unwrap_err();
+        assert!(none.to_string().starts_with("--remover-hook-secret-file=/nonesuch: "), "{none}");
+        assert!(run(&hook[..2]).config().unwrap().hook.is_some());
+        assert!(Cli::try_parse_from(["rotate-agent", "--remover-hook-secret-file", "x"]).is_err());
     }
 
     #[test]

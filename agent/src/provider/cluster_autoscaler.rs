@@ -6,6 +6,8 @@
 //! ConfigMap rotate-groups ─────▶ templates ┘
 //! ```
 //!
+//! Why so: `docs/decisions/015-what-an-autoscalers-group-may-bring.md`.
+//!
 //! The autoscaler itself is not asked for anything: placeholders make it bring nodes, and an empty node that is left alone
 //! makes it take one away. Where that is not wanted, a [`hook`] outside the cluster ends the machine.
 
@@ -176,9 +178,9 @@ impl Objects {
                 within: None,
             };
         };
-        let (group, size) = (growing.in_words(), growing.status);
-        if size.target <= size.min {
-            let to = format!("cluster-autoscaler, which keeps it: {group} has its minimum of {} nodes", size.min);
+        let (group, min) = (growing.in_words(), growing.status.min);
+        if growing.size() <= min {
+            let to = format!("cluster-autoscaler, which keeps it: {group} has its minimum of {min} nodes");
             return Removal::Left { to, within: None };
         }
         let to =

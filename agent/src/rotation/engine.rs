@@ -27,6 +27,7 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::lease::Term;
 use crate::provider::Reader;
+use crate::provider::cluster_autoscaler::hook::Hook;
 
 /// Changes within this time are looked at together.
 const COALESCE: Duration = Duration::from_millis(20);
@@ -44,6 +45,8 @@ const RECOVER_EVERY: SignedDuration = SignedDuration::from_mins(5);
 pub struct EngineConfig {
     /// Reads what providers keep.
     pub reader: Reader,
+    /// What ends the machines of nodes that an autoscaler would keep. Default nothing.
+    pub hook: Option<Hook>,
     /// The image of placeholders.
     pub placeholder_image: String,
     /// How many nodes may be in work at once.
@@ -102,7 +105,7 @@ impl Engine {
         let (image, reader, timeout) = (config.placeholder_image.clone(), config.reader.clone(), config.effect_timeout);
         let scoped = !cache.read().covers_cluster();
         Self {
-            executor: Executor { client, reader, image, timeout, scoped },
+            executor: Executor { client, reader, image, timeout, scoped, hook: config.hook.clone(), clock },
             config,
             cache,
             store,

@@ -27,8 +27,10 @@ use crate::cache::decode::{self, DecodeError, Workload};
 use crate::cache::feed::{self, FeedError};
 use crate::cache::volumes::{Claim, ClaimKey};
 use crate::cache::{Owner, Resources, State};
+use crate::clock::Clock;
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
-use crate::provider::{ProviderObjects, ReadError, Reader};
+use crate::provider::cluster_autoscaler::hook::{Hook, Refusal};
+use crate::provider::{ProviderObjects, ReadError, Reader, Removal};
 use crate::surge::classify;
 use crate::surge::constraints::Placement;
 use crate::surge::placeholder::{self, Placeholder};
@@ -49,6 +51,9 @@ pub(super) struct Executor {
     pub(super) timeout: Duration,
     /// The cache does not read every Pod: what it would miss is asked for.
     pub(super) scoped: bool,
+    /// What ends machines, where there is such a hook.
+    pub(super) hook: Option<Hook>,
+    pub(super) clock: Clock,
 }
 
 // kube's client has no `Debug`.
@@ -119,6 +124,8 @@ pub(super) enum ExecuteError {
     Decode(#[from] DecodeError),
     #[error("{0}")]
     Provider(#[from] ReadError),
+    #[error("{0}")]
+    Hook(#[from] Refusal),
     #[error("no call of ours takes it away")]
     NoCall,
     #[error("no answer within {0:?}")]
@@ -221,6 +228,11 @@ impl Executor {
                 Ok(Done::GivenBack(uid.clone()))
             }
             Effect::ReadProvider => Ok(Done::Provider(Arc::new(self.reader.read().await?))),
+            Effect::Remove(Removal::Hook { provider_id }) => {
+                let hook = self.hook.as_ref().ok_or(ExecuteError::NoCall)?;
+                hook.ask(&subject.node, provider_id, &subject.rotation, self.clock.now()).await?;
+                Ok(Done::Removing)
+            }
             Effect::Remove(removal) => {
                 self.remove(&subject.node, &subject.node_uid, removal).await.map(|()| Done::Removing)
             }
@@ -391,6 +403,9 @@ impl Memory {
             Err(error) => {
                 if let Effect::Evict(eviction) = effect {
                     self.evicting.remove(&eviction.uid);
+                }
+                if let ExecuteError::Hook(refusal @ Refusal::Final(_)) = &error {
+                    self.will_not = Some(refusal.to_string());
                 }
                 let doing = effect.describe(node);
                 tracing::warn!(error = %error, "failed to {doing}");

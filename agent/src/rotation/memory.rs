@@ -79,6 +79,8 @@ pub(super) struct Memory {
     pub(super) asked: Option<Asked>,
     /// What is said of placeholders that do not run, and when it was read.
     pub(super) told: Option<(AllTold, Timestamp)>,
+    /// Why the removal is refused for good.
+    pub(super) will_not: Option<String>,
     /// Calls that failed, by the effect's key.
     pub(super) failures: BTreeMap<String, Failure>,
 }

@@ -111,6 +111,8 @@ pub struct Machine {
     pub gone: bool,
     /// When its removal was asked for first, by this process.
     pub asked: Option<Asked>,
+    /// Why it is refused for good.
+    pub refused: Option<String>,
     /// `status.nodeInfo.bootID`.
     pub boot_id: Option<String>,
     /// Its Ready condition is True.

@@ -1,15 +1,16 @@
 //! A stand-in for a cluster autoscaler: late nodes for Pods that don't fit.
 //!
 //! It looks at Pods that the scheduler called unschedulable, packs them into the nodes that still boot, and registers one
-//! more node where they don't fit. Like cluster-autoscaler it ignores Pods of priority below −10. It knows requests, node
+//! more node where they don't fit. Like cluster-autoscaler it ignores Pods of priority below −10, tells of its group in a
+//! ConfigMap and on Pods, and takes empty nodes away, down to a minimum. It knows requests, node
 //! selectors and required node affinity with `In`; it knows nothing of taints, spread or affinity between Pods, so that a
 //! Pod which its node turns out not to serve gets another once the node has been Ready for a while.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use anyhow::Result;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, NodeSelectorTerm, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, NodeSelectorTerm, Pod, PodSpec};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use rotate_agent::clock::Clock;
@@ -17,7 +18,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::nodes::FakeNode;
+use super::nodes::{FakeNode, is_ready};
 
 /// cluster-autoscaler's default for `--expendable-pods-priority-cutoff`.
 const CUTOFF: i32 = -10;
@@ -76,6 +77,8 @@ impl Group {
     }
 }
 
+/// Keeps it from taking a node away.
+const PROTECTED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// Where it tells.
 const STATUS: &str = "cluster-autoscaler-status";
 /// How often it tells; the real one 10 s.
@@ -90,6 +93,13 @@ pub(crate) struct Autoscaler {
     prefix: String,
     boot: Duration,
     made: Vec<Booting>,
+    /// What its cloud says of its nodes, as long as it has seen none.
+    described: Option<FakeNode>,
+    /// How long it leaves a node that it does not need, and since when it does not need which.
+    unneeded: Option<Duration>,
+    idle: BTreeMap<String, Instant>,
+    /// Pods that were told why no node comes for them.
+    refused: BTreeSet<String>,
 }
 
 /// A growing group; dropping it ends the growth and leaves the nodes.
@@ -110,13 +120,37 @@ type Room = HashMap<String, i128>;
 impl Autoscaler {
     /// A group whose nodes are `PREFIX-1`, `PREFIX-2` … like the template and get Ready after `boot`.
     pub(crate) fn new(client: Client, prefix: &str, template: FakeNode, boot: Duration) -> Self {
-        Self { client, group: None, told: None, template, prefix: prefix.to_owned(), boot, made: Vec::new() }
+        Self {
+            client,
+            group: None,
+            told: None,
+            template,
+            prefix: prefix.to_owned(),
+            boot,
+            made: Vec::new(),
+            described: None,
+            unneeded: None,
+            idle: BTreeMap::new(),
+            refused: BTreeSet::new(),
+        }
     }
 
     /// Has it tell of its group, whose label its nodes carry.
     pub(crate) fn group(mut self, group: Group, clock: Clock) -> Self {
         self.template = self.template.label(GROUP_LABEL, &group.name);
         self.group = Some((group, clock));
+        self
+    }
+
+    /// Has it take its nodes to be like this for as long as it has seen none of them.
+    pub(crate) fn described(mut self, node: FakeNode) -> Self {
+        self.described = Some(node);
+        self
+    }
+
+    /// Has it take nodes away that were without Pods for so long.
+    pub(crate) fn unneeded(mut self, after: Duration) -> Self {
+        self.unneeded = Some(after);
         self
     }
 
@@ -128,6 +162,7 @@ impl Autoscaler {
             loop {
                 tick.tick().await;
                 self.look().await?;
+                self.shrink().await?;
                 self.tell().await?;
             }
         }))
@@ -137,10 +172,14 @@ impl Autoscaler {
         let unbound = ListParams::default().fields("spec.nodeName=,status.phase=Pending");
         let pending = Api::<Pod>::all(self.client.clone()).list(&unbound).await?;
         let (template, boot) = (self.template.clone(), self.boot);
-        let mut room = match &self.group {
-            Some((group, _)) => group.max.saturating_sub(group.size(&self.client).await?),
-            None => usize::MAX,
+        let size = match &self.group {
+            Some((group, _)) => group.size(&self.client).await?,
+            None => 0,
         };
+        let mut room = self.group.as_ref().map_or(usize::MAX, |(group, _)| group.max.saturating_sub(size));
+        if size > 0 {
+            self.described = None;
+        }
         for pod in pending.items.iter().filter(|pod| is_served(pod, &template)) {
             let uid = pod.uid().unwrap_or_default();
             let mut booting = self.made.iter_mut().filter(|made| made.since.elapsed() < boot + SETTLES_WITHIN);
@@ -154,6 +193,51 @@ impl Autoscaler {
                 let name = format!("{}-{}", self.prefix, self.made.len() + 1);
                 template.clone().renamed(&name).ready_after(boot).create(&self.client).await?;
                 self.made.push(next);
+            } else {
+                self.refuse(pod, if room == 0 { "max node group size reached" } else { "Insufficient resources" })
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says on the Pod, once, why no node comes for it.
+    async fn refuse(&mut self, pod: &Pod, why: &str) -> Result<()> {
+        let (uid, namespace) = (pod.uid().unwrap_or_default(), pod.namespace().unwrap_or_default());
+        if self.group.is_none() || !self.refused.insert(uid.clone()) {
+            return Ok(());
+        }
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": { "generateName": format!("{}.", pod.name_any()), "namespace": namespace },
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod.name_any(), "uid": uid,
+            },
+            "reason": "NotTriggerScaleUp", "type": "Normal", "source": { "component": "cluster-autoscaler" },
+            "message": format!("pod didn't trigger scale-up: 1 {why}"),
+        });
+        let events = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        events.create(&Default::default(), &serde_json::from_value(event)?).await?;
+        Ok(())
+    }
+
+    /// Takes away nodes that were empty for long enough, are not protected, and are more than the minimum.
+    async fn shrink(&mut self) -> Result<()> {
+        let (Some(after), Some((group, _))) = (self.unneeded, &self.group) else { return Ok(()) };
+        let nodes = Api::<Node>::all(self.client.clone());
+        let members = nodes.list(&ListParams::default().labels(&format!("{GROUP_LABEL}={}", group.name))).await?.items;
+        let pods = Api::<Pod>::all(self.client.clone()).list(&ListParams::default()).await?.items;
+        let mut spare = members.len().saturating_sub(group.min);
+        for node in members {
+            let name = node.name_any();
+            let hosts = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref() == Some(&name));
+            let protected = node.annotations().get(PROTECTED).is_some_and(|value| value == "true");
+            if protected || !is_ready(&node) || pods.iter().any(hosts) {
+                self.idle.remove(&name);
+            } else if self.idle.entry(name.clone()).or_insert_with(Instant::now).elapsed() >= after && spare > 0 {
+                nodes.delete(&name, &Default::default()).await?;
+                self.idle.remove(&name);
+                spare -= 1;
             }
         }
         Ok(())
@@ -171,7 +255,8 @@ impl Autoscaler {
 
     fn capacity(&self) -> Room {
         let names = ["cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
-        names.into_iter().map(|name| (name.to_owned(), milli(self.template.quantity(name)))).collect()
+        let node = self.described.as_ref().unwrap_or(&self.template);
+        names.into_iter().map(|name| (name.to_owned(), milli(node.quantity(name)))).collect()
     }
 }
 
@@ -213,7 +298,11 @@ fn is_served(pod: &Pod, template: &FakeNode) -> bool {
     spec.priority.unwrap_or(0) >= CUTOFF && is_unschedulable(pod) && admits(&spec, template.labels())
 }
 
+/// Whether the scheduler found no node for it. One that it makes room for by preemption has one, as good as.
 fn is_unschedulable(pod: &Pod) -> bool {
+    if pod.status.as_ref().is_some_and(|status| status.nominated_node_name.is_some()) {
+        return false;
+    }
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|it| it.type_ == "PodScheduled" && it.reason.as_deref() == Some("Unschedulable"))
 }

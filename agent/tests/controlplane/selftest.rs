@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -86,7 +87,9 @@ pub(crate) async fn a_late_node_receives_pods_only_once_it_is_ready(plane: &Cont
     let template = pool_node("late", "template").allocatable("nvidia.com/gpu", "2").taint("only", "late", "NoSchedule");
     let boot = Duration::from_secs(4);
     let group = Group::new("late", 0, 1);
-    let growing = Autoscaler::new(client.clone(), "late", template, boot).group(group, Clock::system()).start();
+    let described = template.clone().allocatable("nvidia.com/gpu", "1");
+    let autoscaler = Autoscaler::new(client.clone(), "late", template, boot).group(group, Clock::system());
+    let growing = autoscaler.described(described).unneeded(Duration::from_secs(2)).start();
 
     let began = Instant::now();
     let workload = Workload::new("late", "web", 2).request("nvidia.com/gpu", "1").spec(in_pool("late"));
@@ -113,6 +116,13 @@ pub(crate) async fn a_late_node_receives_pods_only_once_it_is_ready(plane: &Cont
         Ok(told.told(Clock::system().now()).is_ok_and(|told| told.groups[0].target == 1).then_some(()))
     })
     .await?;
+    // The second Pod did not fit on what the group was said to be, and more than one node it may not have.
+    let events = Api::<Event>::namespaced(client.clone(), "late").list(&ListParams::default()).await?.items;
+    let refused = events.iter().filter(|event| event.reason.as_deref() == Some("NotTriggerScaleUp"));
+    ensure!(refused.count() == 1, "{events:#?}");
+    Api::<Deployment>::namespaced(client.clone(), "late").delete("web", &DeleteParams::default()).await?;
+    eventually("the empty node to go", SOON, async || Ok(nodes.get_opt("late-1").await?.is_none().then_some(())))
+        .await?;
     Ok(())
 }
 

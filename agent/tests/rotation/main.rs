@@ -11,6 +11,7 @@ mod world;
 mod chaos;
 mod drain;
 mod faults;
+mod hook;
 mod leaders;
 mod pressure;
 mod restart;

@@ -17,6 +17,8 @@ mod chaos;
 mod drain;
 #[path = "../rotation/faults.rs"]
 mod faults;
+#[path = "../rotation/hook.rs"]
+mod hook;
 #[path = "../rotation/leaders.rs"]
 mod leaders;
 #[path = "../rotation/pressure.rs"]

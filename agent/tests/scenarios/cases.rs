@@ -2,6 +2,7 @@
 
 mod crash;
 mod drain;
+mod groups;
 mod karpenter;
 mod likeness;
 mod refusals;
@@ -46,5 +47,14 @@ use cases;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Case> {
-    [surge::cases(), drain::cases(), refusals::cases(), crash::cases(), likeness::cases(), karpenter::cases()].concat()
+    [
+        surge::cases(),
+        drain::cases(),
+        refusals::cases(),
+        crash::cases(),
+        groups::cases(),
+        likeness::cases(),
+        karpenter::cases(),
+    ]
+    .concat()
 }

@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use rotate_agent::provider::PROTECTION;
 use rotate_agent::{Agent, Config, PodCache, bootstrap};
-use rotate_shared::{OptionsRequest, Phase, Problem, Rotation, RotationRequest, names};
+use rotate_shared::{OptionsRequest, Phase, Plan, PlanList, PlanRequest, Problem, Rotation, RotationRequest, names};
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -108,9 +108,19 @@ impl World {
 
     // -- the agent --
 
+    /// Whether its agents read the Pods of all nodes: else a plan does not look for room.
+    pub(crate) fn reads_all_pods(&self) -> bool {
+        self.pod_cache == PodCache::Cluster
+    }
+
     /// An agent that has read the cluster and leads.
     pub(crate) async fn agent(&self) -> Result<Agent> {
-        let config = Config { pod_cache: self.pod_cache, ..Config::default() };
+        self.agent_with(Config::default()).await
+    }
+
+    /// The same, set up in another way.
+    pub(crate) async fn agent_with(&self, config: Config) -> Result<Agent> {
+        let config = Config { pod_cache: self.pod_cache, ..config };
         let agent = Agent::start(config, self.backend.agent_client().await?, self.backend.clock());
         tokio::time::timeout(SOON, agent.ready()).await.context("the agent gets ready")?;
         Ok(agent)
@@ -145,6 +155,15 @@ impl World {
         let (status, body) = self.post(agent, &format!("/v1/rotations/{id}/cancel"), &json!({})).await?;
         ensure!(status.is_success(), "cancel: {status} {}", String::from_utf8_lossy(&body));
         Ok(())
+    }
+
+    /// The plan of one node.
+    pub(crate) async fn plan(&self, agent: &Agent, node: &str, options: OptionsRequest) -> Result<Plan> {
+        let request = PlanRequest { nodes: vec![node.to_owned()], options, ..PlanRequest::default() };
+        let (status, body) = self.post(agent, "/v1/plans", &serde_json::to_value(request)?).await?;
+        ensure!(status.is_success(), "plan: {status} {}", String::from_utf8_lossy(&body));
+        let list: PlanList = serde_json::from_slice(&body)?;
+        list.items.into_iter().next().context("one plan was asked for")
     }
 
     async fn post(&self, agent: &Agent, path: &str, body: &serde_json::Value) -> Result<(StatusCode, Vec<u8>)> {

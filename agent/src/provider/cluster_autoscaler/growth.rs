@@ -98,12 +98,18 @@ impl Growing<'_> {
         }
     }
 
+    /// How many nodes it has, those on their way counted. What the autoscaler tells may be older than the nodes are.
+    pub(super) fn size(&self) -> u32 {
+        self.status.target.max(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
+    }
+
     fn headroom(&self, state: &State) -> Headroom {
-        let GroupStatus { target, max, held_up, .. } = self.status;
-        let size = format!("{} has {target} of at most {max} nodes", self.in_words());
+        let GroupStatus { max, held_up, .. } = self.status;
+        let size = self.size();
+        let limit = format!("{} has {size} of at most {max} nodes", self.in_words());
         let (left, limit) = match held_up {
-            Some(why) => (0, format!("{size}, and {why}")),
-            None => (max.saturating_sub(*target), size),
+            Some(why) => (0, format!("{limit}, and {why}")),
+            None => (max.saturating_sub(size), limit),
         };
         Headroom {
             source: self.in_words(),

@@ -4,44 +4,52 @@
 //! signature: `X-Rotate-Signature: v1=HEX` is HMAC-SHA256 under the shared secret over the value of `X-Rotate-Timestamp`
 //! (seconds), a dot, and the body. An answer of 2xx means that the machine will end; that is believed once the Node is gone.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use axum::BoxError;
+use axum::body::Body;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use ring::hmac;
 use serde::Serialize;
+use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt};
 
 /// A shorter secret could be guessed.
 const SECRET: usize = 16;
 /// As much of an answer as a person reads.
 const TOLD: usize = 300;
 
-/// What ends machines.
+/// What ends machines. Clones are the same hook.
 #[derive(Clone)]
 pub struct Hook {
     url: Uri,
     key: Option<hmac::Key>,
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Caller,
+    /// How often it was asked in vain for each rotation.
+    attempts: Arc<Mutex<BTreeMap<String, u32>>>,
 }
+
+/// What carries a request there.
+type Caller = BoxCloneSyncService<Request<Full<Bytes>>, Response<Body>, BoxError>;
 
 /// Which machine is to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Ask<'a> {
-    /// The node's name.
-    pub node: &'a str,
-    /// Its `spec.providerID`.
+struct Ask<'a> {
+    node: &'a str,
     #[serde(rename = "providerID")]
-    pub provider_id: &'a str,
-    /// The rotation's id: the same for every attempt.
-    pub rotation: &'a str,
+    provider_id: &'a str,
+    rotation: &'a str,
     /// How many times it was asked before.
-    pub attempt: u32,
+    attempt: u32,
 }
 
 /// Why a hook cannot be used.
@@ -86,10 +94,6 @@ impl Hook {
             (Some("http"), Some(_)) => return Err(HookError::Open(url.to_owned())),
             _ => return Err(HookError::Address(url.to_owned())),
         }
-        let key = secret.map(|secret| match secret.trim_ascii() {
-            short if short.len() < SECRET => Err(HookError::Short(short.len())),
-            secret => Ok(hmac::Key::new(hmac::HMAC_SHA256, secret)),
-        });
         let tls = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into());
         let tls = tls.with_safe_default_protocol_versions().map_err(|error| HookError::Roots(error.to_string()))?;
         let tls = if uri.scheme_str() == Some("https") {
@@ -99,15 +103,51 @@ impl Hook {
         };
         let https = HttpsConnectorBuilder::new().with_tls_config(tls.with_no_client_auth());
         let client = Client::builder(TokioExecutor::new()).build(https.https_or_http().enable_http1().build());
-        Ok(Self { url: uri, key: key.transpose()?, client })
+        Self::through(client, uri, secret)
     }
 
-    /// Asks once. Whoever asks bounds the time.
+    /// A hook that is reached in another way than over the network.
+    ///
+    /// # Errors
+    ///
+    /// A secret that is not safe to use.
+    pub fn through<S, B>(service: S, url: Uri, secret: Option<&[u8]>) -> Result<Self, HookError>
+    where
+        S: Service<Request<Full<Bytes>>, Response = Response<B>> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: axum::body::HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let key = secret.map(|secret| match secret.trim_ascii() {
+            short if short.len() < SECRET => Err(HookError::Short(short.len())),
+            secret => Ok(hmac::Key::new(hmac::HMAC_SHA256, secret)),
+        });
+        let service = service.map_response(|response: Response<B>| response.map(Body::new)).map_err(Into::into);
+        let client = BoxCloneSyncService::new(service);
+        Ok(Self { url, key: key.transpose()?, client, attempts: Arc::default() })
+    }
+
+    /// Asks once for the end of the machine behind a node. Whoever asks bounds the time.
     ///
     /// # Errors
     ///
     /// Anything but an answer of 2xx.
-    pub async fn ask(&self, ask: &Ask<'_>, now: Timestamp) -> Result<(), Refusal> {
+    pub async fn ask(&self, node: &str, provider_id: &str, rotation: &str, now: Timestamp) -> Result<(), Refusal> {
+        let attempt = {
+            let mut attempts = self.attempts.lock();
+            let attempt = attempts.entry(rotation.to_owned()).or_default();
+            *attempt += 1;
+            *attempt - 1
+        };
+        let answer = self.call(&Ask { node, provider_id, rotation, attempt }, now).await;
+        if !matches!(answer, Err(Refusal::Again(_))) {
+            self.attempts.lock().remove(rotation);
+        }
+        answer
+    }
+
+    async fn call(&self, ask: &Ask<'_>, now: Timestamp) -> Result<(), Refusal> {
         let body = serde_json::to_vec(ask).expect("names are JSON");
         let mut request = Request::builder().method(Method::POST).uri(&self.url);
         request = request.header(header::CONTENT_TYPE, "application/json").header("idempotency-key", ask.rotation);
@@ -117,8 +157,8 @@ impl Hook {
             request = request.header("x-rotate-timestamp", timestamp).header("x-rotate-signature", signature);
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| Refusal::Final(error.to_string()))?;
-        let answer = self.client.request(request).await;
-        let answer = answer.map_err(|error| Refusal::Again(format!("cannot be reached: {}", causes(&error))))?;
+        let answer = self.client.clone().oneshot(request).await;
+        let answer = answer.map_err(|error| Refusal::Again(format!("cannot be reached: {}", causes(&*error))))?;
         let (parts, body) = answer.into_parts();
         if parts.status.is_success() {
             return Ok(());
@@ -127,6 +167,15 @@ impl Hook {
         Err(refusal(parts.status, &parts.headers, &String::from_utf8_lossy(&told)))
     }
 }
+
+// By its address: configurations are compared, and neither a key nor a client can be.
+impl PartialEq for Hook {
+    fn eq(&self, other: &Self) -> bool {
+        self.url == other.url
+    }
+}
+
+impl Eq for Hook {}
 
 // Neither the key nor the client tells anything that may be told.
 impl std::fmt::Debug for Hook {

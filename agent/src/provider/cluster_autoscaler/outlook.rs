@@ -69,12 +69,13 @@ impl Objects {
 /// A group's size; `loses`: the candidate is one of its nodes, and goes if it may.
 fn size(growing: &Growing<'_>, brought: u32, loses: bool) -> GroupSize {
     let status = growing.status;
-    let during = status.target.saturating_add(brought);
+    let nodes = growing.size();
+    let during = nodes.saturating_add(brought);
     let after = if loses { during.saturating_sub(1).max(status.min.min(during)) } else { during };
     GroupSize {
         name: growing.in_words(),
         provider: Provider::ClusterAutoscaler,
-        nodes: status.target,
+        nodes,
         min: status.min,
         max: status.max,
         during,

@@ -24,9 +24,10 @@ fn executor() -> (Sim, Executor, Subject) {
         deadline_seconds: 3600,
     };
     let client = Client::new(sim.router(), "default");
-    let reader = Reader::new(client.clone(), crate::clock::Clock::system());
+    let clock = crate::clock::Clock::system();
+    let reader = Reader::new(client.clone(), clock);
     let (image, timeout) = ("pause".to_owned(), Duration::from_secs(5));
-    let executor = Executor { client, reader, image, timeout, scoped: false };
+    let executor = Executor { client, reader, image, timeout, scoped: false, hook: None, clock };
     (sim, executor, subject)
 }
 

@@ -19,6 +19,7 @@ pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
     let machine = Machine {
         stale: true,
         asked: memory.asked,
+        refused: memory.will_not.clone(),
         boot_id: node.and_then(|node| node.boot_id.as_ref()).map(ToString::to_string),
         ready: node.is_some_and(|node| node.ready),
         ..Machine::default()

@@ -87,7 +87,7 @@ impl Turn<'_> {
             return self.effects.push(Effect::List);
         }
         let Some(removal) = removal else { return self.succeed() };
-        if self.is_overdue() {
+        if self.is_overdue() || self.seen.machine.refused.is_some() {
             return self.fail_removal(&removal);
         }
         if self.release_all() {
@@ -203,6 +203,9 @@ impl Turn<'_> {
         let refusal =
             self.seen.failures.iter().find(|failure| failure.message.contains(&what)).or(self.seen.failures.first());
         let message = match (self.seen.machine.asked, refusal) {
+            _ if self.seen.machine.refused.is_some() => {
+                format!("drained, but {}", self.seen.machine.refused.as_deref().unwrap_or_default())
+            }
             (Some(Asked { accepted: None, .. }), Some(refusal)) => {
                 format!("drained, but {}, for {patience}", refusal.message)
             }

@@ -29,18 +29,18 @@ async fn served(answers: &[(u16, &'static str)]) -> (Hook, Seen) {
     (Hook::new(&url, Some(SECRET_TEXT.as_bytes())).unwrap(), seen)
 }
 
-fn ask(attempt: u32) -> Ask<'static> {
-    Ask { node: "n1", provider_id: "aws:///i-1", rotation: "3dd09c51ac", attempt }
+async fn ask(hook: &Hook, now: Timestamp) -> Result<(), Refusal> {
+    hook.ask("n1", "aws:///i-1", "3dd09c51ac", now).await
 }
 
 #[tokio::test]
 async fn it_is_told_which_machine_and_can_tell_who_asks() {
     let (hook, seen) = served(&[]).await;
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    hook.ask(&ask(2), now).await.unwrap();
+    ask(&hook, now).await.unwrap();
     let (headers, body) = seen.lock().1.remove(0);
     let text = String::from_utf8(body).unwrap();
-    assert_eq!(text, r#"{"node":"n1","providerID":"aws:///i-1","rotation":"3dd09c51ac","attempt":2}"#);
+    assert_eq!(text, r#"{"node":"n1","providerID":"aws:///i-1","rotation":"3dd09c51ac","attempt":0}"#);
     let header = |name: &str| headers[name].to_str().unwrap().to_owned();
     assert_eq!((header("idempotency-key"), header("content-type")), ("3dd09c51ac".into(), "application/json".into()));
     // `printf '%s' "1767225600.$body" | openssl dgst -sha256 -hmac 0123456789abcdef`
@@ -55,11 +55,13 @@ async fn it_is_told_which_machine_and_can_tell_who_asks() {
 
 #[tokio::test]
 async fn what_may_pass_is_asked_again_and_what_will_not_is_final() {
-    let (hook, _) = served(&[(500, "no\n luck"), (429, ""), (404, "which node?"), (302, "")]).await;
+    let (hook, seen) = served(&[(500, "no\n luck"), (429, ""), (404, "which node?"), (302, "")]).await;
     let mut told = Vec::new();
-    for attempt in 0..4 {
-        told.push(hook.ask(&ask(attempt), Timestamp::UNIX_EPOCH).await.unwrap_err());
+    for _ in 0..4 {
+        told.push(ask(&hook, Timestamp::UNIX_EPOCH).await.unwrap_err());
     }
+    let attempts = seen.lock().1.iter().map(|(_, body)| body[body.len() - 2] - b'0').collect::<Vec<_>>();
+    assert_eq!(attempts, [0, 1, 2, 0]);
     let again = |text: &str| Refusal::Again(text.to_owned());
     let never = |text: &str| Refusal::Final(text.to_owned());
     assert_eq!(
@@ -78,7 +80,7 @@ async fn a_hook_that_is_not_there_is_asked_again() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let hook = Hook::new(&format!("http://{}", listener.local_addr().unwrap()), None).unwrap();
     drop(listener);
-    let refusal = hook.ask(&ask(0), Timestamp::UNIX_EPOCH).await.unwrap_err();
+    let refusal = ask(&hook, Timestamp::UNIX_EPOCH).await.unwrap_err();
     assert!(matches!(&refusal, Refusal::Again(why) if why.starts_with("cannot be reached: ")), "{refusal}");
 }
 
