@@ -23,6 +23,7 @@ use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Options, names};
 
 pub use judge::Standing;
+pub(crate) use judge::remedy;
 use judge::{Answer, Finding};
 
 use crate::cache::Resources;

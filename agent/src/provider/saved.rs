@@ -88,3 +88,6 @@ impl Saved {
         ProviderObjects { unseen, ..objects }
     }
 }
+
+#[cfg(test)]
+mod tests;

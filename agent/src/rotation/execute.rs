@@ -29,6 +29,7 @@ use crate::cache::volumes::{Claim, ClaimKey};
 use crate::cache::{Owner, Resources, State};
 use crate::clock::Clock;
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
+use crate::probe;
 use crate::provider::cluster_autoscaler::hook::{Hook, Refusal};
 use crate::provider::{ProviderObjects, ReadError, Reader, Removal};
 use crate::surge::classify;
@@ -400,6 +401,11 @@ impl Memory {
                 self.failures.remove(&effect.key());
                 self.take(done, state, now);
             }
+            // Who may not hear goes on: what is heard only explains what is waited for.
+            Err(error) if matches!(effect, Effect::Listen(_)) => {
+                tracing::debug!(error = %error, "failed to {}", effect.describe(node));
+                self.told = Some((AllTold::default(), now));
+            }
             Err(error) => {
                 if let Effect::Evict(eviction) = effect {
                     self.evicting.remove(&eviction.uid);
@@ -533,12 +539,11 @@ fn failure_notice(node: &str, effect: &Effect, error: &ExecuteError, times: &str
         }
         _ => format!("Node {node}"),
     };
-    Notice {
-        code,
-        object,
-        message: format!("failed to {}{times}: {error}", effect.describe(node)),
-        remedy: String::new(),
-    }
+    let remedy = match code {
+        Code::PlaceholderRefused => probe::remedy(&error.to_string()),
+        _ => String::new(),
+    };
+    Notice { code, object, message: format!("failed to {}{times}: {error}", effect.describe(node)), remedy }
 }
 
 /// From half a second to half a minute, with up to a quarter of jitter that differs by key, so that many who wait for

@@ -290,6 +290,17 @@ fn failures_are_counted_shown_and_back_off() {
 }
 
 #[test]
+fn who_may_not_hear_what_is_said_of_placeholders_goes_on() {
+    let state = cluster(&entry(&["p1"]), &["b"], [old("p1")]);
+    let mut memory = Memory::default();
+    let refused = kube::core::Status { code: 403, message: "no events for you".to_owned(), ..Default::default() };
+    let error = ExecuteError::Api(kube::Error::Api(Box::new(refused)));
+    memory.end("cand", &Effect::Listen(vec!["u".to_owned()]), Err(error), &state, after(60));
+    assert!(memory.failures.is_empty(), "it must not become the outcome of a surge that gets no room");
+    assert_eq!(memory.told, Some((AllTold::default(), after(60))), "nor be asked for in a tight loop");
+}
+
+#[test]
 fn a_refused_placeholder_is_told_apart_from_a_failing_api_server() {
     let code = |status: u16| {
         let status = kube::core::Status { code: status, message: "exceeded quota".to_owned(), ..Default::default() };
