@@ -4,6 +4,7 @@
 
 pub mod classify;
 pub mod constraints;
+pub(crate) mod do_not_disrupt;
 pub mod fit;
 pub mod matching;
 pub mod moves;

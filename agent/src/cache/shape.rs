@@ -44,7 +44,7 @@ pub struct Shape<S = Box<str>> {
     pub pod_group: bool,
     /// `spec.runtimeClassName`.
     pub runtime_class: Option<S>,
-    /// `karpenter.sh/do-not-disrupt`: `true`, or a duration from the Pod's start, as written.
+    /// `karpenter.sh/do-not-disrupt`: of a duration from the Pod's start, when it ends; anything else as written.
     pub do_not_disrupt: Option<S>,
     /// `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`.
     pub not_safe_to_evict: bool,

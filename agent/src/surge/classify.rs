@@ -10,11 +10,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rotate_shared::plan::{Disposition, Notice, PodReason};
 use rotate_shared::{Code, Options};
 
-use super::pin;
+use super::{do_not_disrupt, pin};
 use crate::cache::selector::{Taint, TaintEffect};
 use crate::cache::{Node, Owner, Pod, PodPhase, Shape, State, Volumes};
 
@@ -263,29 +263,13 @@ fn unsupported_scheduling(pod: &Pod) -> Option<String> {
 /// What marks a Pod as not to be disrupted.
 fn not_to_be_disrupted(pod: &Pod, now: Timestamp) -> Vec<String> {
     let mut marks = Vec::new();
-    if let Some(mark) = pod.shape.do_not_disrupt.as_deref().and_then(|value| do_not_disrupt(pod, value, now)) {
+    if let Some(mark) = pod.shape.do_not_disrupt.as_deref().and_then(|value| do_not_disrupt::holds(value, now)) {
         marks.push(mark);
     }
     if pod.shape.not_safe_to_evict {
         marks.push(format!("has the annotation {}: \"false\"", rotate_shared::names::SAFE_TO_EVICT));
     }
     marks
-}
-
-/// Karpenter's annotation says `true`, or for how long after the Pod's start. What is neither was meant for something:
-/// it blocks, and is shown.
-fn do_not_disrupt(pod: &Pod, value: &str, now: Timestamp) -> Option<String> {
-    let key = rotate_shared::names::KARPENTER_DO_NOT_DISRUPT;
-    match value.parse::<SignedDuration>() {
-        _ if value == "true" => Some(format!("has the annotation {key}: \"true\"")),
-        _ if value == "false" => None,
-        Ok(duration) => {
-            let left = duration.saturating_sub(now.duration_since(pod.created));
-            (left > SignedDuration::ZERO)
-                .then(|| format!("has the annotation {key}: \"{value}\", which ends in {} s", left.as_secs().max(1)))
-        }
-        Err(_) => Some(format!("has the annotation {key}: {value:?}, neither \"true\" nor a duration")),
-    }
 }
 
 fn notice(pod: &Pod, code: Code, message: String, remedy: &str) -> Notice {

@@ -9,6 +9,7 @@ use rotate_shared::{Code, names};
 
 use super::classify::{self, Context, Verdict};
 use super::constraints::{self, Placement, Reach};
+use super::do_not_disrupt;
 use super::single::{self, Lump};
 use crate::cache::index::Unreadable;
 use crate::cache::{Node, Pod, Resources, State};
@@ -170,9 +171,9 @@ fn node_blockers(context: &Context<'_>) -> Vec<Notice> {
         block(Code::WindowsNode, "runs Windows, where placeholders do not", "");
     }
     let key = names::KARPENTER_DO_NOT_DISRUPT;
-    let marked = node.annotations.get(key).is_some_and(|value| &**value != "false");
-    if marked && !is_ours(node, key) && !options.ignore_do_not_disrupt {
-        let message = format!("has the annotation {key}");
+    let mark = node.annotations.get(key).filter(|_| !is_ours(node, key) && !options.ignore_do_not_disrupt);
+    let dated = mark.map(|value| do_not_disrupt::dated((&**value).into(), Some(node.created)));
+    if let Some(message) = dated.and_then(|value| do_not_disrupt::holds(&value, context.now)) {
         block(
             Code::DoNotDisrupt,
             &message,

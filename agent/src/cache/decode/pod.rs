@@ -22,6 +22,7 @@ use super::text::{Amounts, Items, Pairs, Present, Text, items, nullable};
 use crate::cache::PodPhase;
 use crate::cache::pod::{MIRROR, PodView};
 use crate::cache::shape::Shape;
+use crate::surge::do_not_disrupt::dated;
 use crate::surge::requests::{Container, Demand, Exact, effective};
 
 pub(super) const KIND: &str = "Pod";
@@ -112,6 +113,7 @@ pub(super) struct Status<'a> {
     pub(super) phase: Text<'a>,
     #[serde(borrow)]
     pub(super) nominated_node_name: Text<'a>,
+    pub(super) start_time: Option<Timestamp>,
     /// Says `Infeasible` on servers that do not yet report it as a condition.
     #[serde(borrow)]
     pub(super) resize: Text<'a>,
@@ -227,7 +229,10 @@ impl<'a> Wire<'a> {
             resource_claims: !spec.resource_claims.is_empty(),
             pod_group: spec.workload_ref.is_some() || spec.scheduling_group.is_some() || label(POD_GROUP).is_some(),
             runtime_class: take(&mut spec.runtime_class_name).present(),
-            do_not_disrupt: metadata.annotations.get(names::KARPENTER_DO_NOT_DISRUPT).cloned(),
+            do_not_disrupt: metadata
+                .annotations
+                .get(names::KARPENTER_DO_NOT_DISRUPT)
+                .map(|value| dated(value.clone(), status.start_time)),
             not_safe_to_evict: metadata.annotations.get(names::SAFE_TO_EVICT).is_some_and(|value| value == "false"),
             mirror: metadata.annotations.get(MIRROR).is_some(),
         };

@@ -433,12 +433,18 @@ fn pods_not_to_be_disrupted_block_unless_that_is_ignored_and_room_is_reserved() 
 
 #[test]
 fn do_not_disrupt_for_a_while_blocks_until_the_while_is_over() {
-    // The Pod is one hour old.
-    let of = |value| blocked_by(&by_default(&annotated("karpenter.sh/do-not-disrupt", value)));
-    assert_eq!(of("61m"), [Code::DoNotDisrupt]);
+    // The Pod was made an hour ago and has run for half an hour.
+    let of = |value| {
+        let mut over = annotated("karpenter.sh/do-not-disrupt", value);
+        merge(&mut over, &json!({ "status": { "startTime": "2026-01-05T00:30:00Z" } }));
+        blocked_by(&by_default(&over))
+    };
+    assert_eq!(of("31m"), [Code::DoNotDisrupt]);
     assert_eq!(of("1h30m"), [Code::DoNotDisrupt]);
-    assert_eq!(of("1h"), []);
-    assert_eq!(of("59m59s"), []);
+    assert_eq!(of("30m"), []);
+    assert_eq!(of("29m59s"), []);
+    // It has not begun for a Pod that has not started.
+    assert_eq!(blocked_by(&by_default(&annotated("karpenter.sh/do-not-disrupt", "1s"))), [Code::DoNotDisrupt]);
     assert_eq!(of("false"), []);
 }
 

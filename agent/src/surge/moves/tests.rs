@@ -150,6 +150,13 @@ fn a_node_that_a_person_marked_as_not_to_be_disrupted_is_refused_unless_that_is_
     let marked = json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": "true" } } });
     assert_eq!(blocked(&marked, Options::default()), [Code::DoNotDisrupt]);
     assert_eq!(blocked(&marked, Options { ignore_do_not_disrupt: true, ..Options::default() }), []);
+    // For a while from the node's creation, which is now.
+    let for_a_while = json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": "10m" } } });
+    assert_eq!(blocked(&for_a_while, Options::default()), [Code::DoNotDisrupt]);
+    let over = json!({ "metadata": { "creationTimestamp": "2026-01-04T00:00:00Z" } });
+    let mut long_ago = for_a_while.clone();
+    testing::merge(&mut long_ago, &over);
+    assert_eq!(blocked(&long_ago, Options::default()), []);
 }
 
 #[test]

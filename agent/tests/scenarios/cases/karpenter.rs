@@ -30,12 +30,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases.chain(figures).collect()
 }
 
-/// What needs objects of the cloud's own, which the simulator does not have; and what a quicker Karpenter does to a node
-/// that nobody protects yet.
-const REAL_ONLY: [&str; 2] = [
-    "karpenter::nodes_that_cannot_be_launched_are_rolled_back",
-    "karpenter::neither_node_is_replaced_for_drift_while_we_drain",
-];
+/// What needs objects of the cloud's own, which the simulator does not have.
+const REAL_ONLY: [&str; 1] = ["karpenter::nodes_that_cannot_be_launched_are_rolled_back"];
 
 /// The name of the pool that most scenarios have.
 const GENERAL: &str = "general";

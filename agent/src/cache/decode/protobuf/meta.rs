@@ -92,7 +92,7 @@ pub(super) fn amount<'a>(field: &Field<'a>, amounts: &mut Amounts<'a>) -> Result
 }
 
 /// `metav1.Time`. Whole seconds, as in JSON; the zero time, which JSON writes as null, is none.
-fn time(field: &Field<'_>) -> Result<Option<Timestamp>, ProtobufError> {
+pub(super) fn time(field: &Field<'_>) -> Result<Option<Timestamp>, ProtobufError> {
     let mut seconds = 0;
     let mut fields = field.message()?;
     while let Some(field) = fields.next()? {

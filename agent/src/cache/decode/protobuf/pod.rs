@@ -1,7 +1,7 @@
 //! `core/v1.Pod`.
 
 use super::fields::{Field, Fields, ProtobufError};
-use super::meta::{amount, condition, expression, meta, pair, selector};
+use super::meta::{amount, condition, expression, meta, pair, selector, time};
 use crate::cache::decode::pod::{
     Affinity, ClaimRef, ContainerStatus, ContainerWire, EmptyDir, PodAffinity, PodTermWire, PortWire, Requirements,
     Spec, SpreadWire, Status, TolerationWire, VolumeWire, Wire,
@@ -250,6 +250,7 @@ fn status<'a>(field: &Field<'a>, status: &mut Status<'a>) -> Result<(), Protobuf
         match field.number {
             1 => status.phase = field.wire()?,
             2 => status.conditions.take(condition(&field)?),
+            7 => status.start_time = time(&field)?,
             8 => container_status(&field, status.container_statuses.begin())?,
             10 => container_status(&field, status.init_container_statuses.begin())?,
             11 => status.nominated_node_name = field.wire()?,
