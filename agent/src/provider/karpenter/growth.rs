@@ -1,4 +1,6 @@
 //! What each NodePool may still grow by, and with which machines.
+//!
+//! Why so: `docs/decisions/016-what-a-nodepool-may-bring.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
