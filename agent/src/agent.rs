@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::http;
 use crate::lease::{self, Election, Times};
 use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
+use crate::provider::cluster_api::Management;
 use crate::provider::cluster_autoscaler::groups::Settings as Groups;
 use crate::provider::cluster_autoscaler::hook::Hook;
 use crate::provider::cluster_autoscaler::keeper::Keeper;
@@ -59,6 +61,8 @@ pub struct Config {
     pub groups: Groups,
     /// What ends the machines of nodes that an autoscaler would keep. Default nothing.
     pub hook: Option<Hook>,
+    /// The kubeconfig file of the cluster that Cluster API's objects are in. Default none.
+    pub management_kubeconfig: Option<PathBuf>,
 }
 
 /// Which Pods an agent reads: `docs/decisions/009-scoped-cache.md`.
@@ -94,6 +98,7 @@ impl Default for Config {
             pod_shards: 1,
             groups: Groups::default(),
             hook: None,
+            management_kubeconfig: None,
         }
     }
 }
@@ -148,6 +153,13 @@ impl Agent {
     /// Starts the agent's tasks on the present runtime.
     #[must_use]
     pub fn start(config: Config, client: Client, clock: Clock) -> Self {
+        let management = config.management_kubeconfig.as_deref().map(Management::file);
+        Self::start_managed(config, client, management, clock)
+    }
+
+    /// The same with a way to the management cluster that is there already.
+    #[must_use]
+    pub fn start_managed(config: Config, client: Client, management: Option<Management>, clock: Clock) -> Self {
         let times = Times::default();
         let identity = config.identity.unwrap_or_else(|| lease::identity(clock));
         let election = Election::new(client.clone(), &config.namespace, names::AGENT, &identity, times, clock);
@@ -162,7 +174,9 @@ impl Agent {
         let groups = Arc::new(Groups { hook: config.hook.is_some(), ..config.groups });
         let keeper =
             Keeper::new(client.clone(), &config.namespace, cache.clone(), Arc::clone(&groups), term.clone(), clock);
-        let reader = Reader::new(client.clone(), clock).with_groups(groups, keeper.remembered());
+        let reader = Reader::new(client.clone(), clock)
+            .with_groups(groups, keeper.remembered())
+            .with_management(management, cache.clone());
         let engine = EngineConfig {
             reader: reader.clone(),
             hook: config.hook,

@@ -70,6 +70,9 @@ pub struct Run {
     /// File with the secret that signs what the hook is asked
     #[arg(long, env = "ROTATE_REMOVER_HOOK_SECRET_FILE", value_name = "PATH", requires = "remover_hook")]
     pub remover_hook_secret_file: Option<PathBuf>,
+    /// Kubeconfig file of the cluster that Cluster API's Machines are in; read anew whenever it changes
+    #[arg(long, env = "ROTATE_MANAGEMENT_KUBECONFIG", value_name = "FILE")]
+    pub management_kubeconfig: Option<PathBuf>,
     /// Form of the log on stderr
     #[arg(long, env = "ROTATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value = "text")]
     pub log_format: LogFormat,
@@ -141,6 +144,7 @@ impl Run {
                 ..Groups::default()
             },
             hook: self.hook()?,
+            management_kubeconfig: self.management_kubeconfig.clone(),
         })
     }
 }

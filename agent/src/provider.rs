@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use headroom::{Headroom, NewNode};
 pub use listing::Listing;
 pub use objects::ProviderObjects;
-pub use read::{ReadError, Reader};
+pub use read::{About, ReadError, Reader};
 pub use saved::Saved;
 
 use crate::cache::{Node, State};
@@ -47,6 +47,23 @@ pub trait Driver: Sync {
 
     /// How this node is taken away where that is asked for.
     fn remove(&self, node: &Node, objects: &ProviderObjects) -> Removal;
+
+    /// The same for the candidate of a rotation which began then, with the nodes that came since taken into account.
+    fn removal(&self, node: &Node, _since: Timestamp, _state: &State, objects: &ProviderObjects) -> Removal {
+        self.remove(node, objects)
+    }
+
+    /// What there is to settle of an order that was made for a rotation which began then.
+    fn loan(
+        &self,
+        _order: &Order,
+        _rotation: &str,
+        _since: Timestamp,
+        _state: &State,
+        _objects: &ProviderObjects,
+    ) -> Loan {
+        Loan::Settled
+    }
 
     /// Whether what stood behind the node is gone as well, once the Node object is.
     fn is_gone(&self, _removal: &Removal, _objects: &ProviderObjects) -> bool {
@@ -81,8 +98,10 @@ pub struct Explained {
     pub warnings: Vec<Notice>,
 }
 
-/// A node to be ordered by name of its group: placeholders alone would not bring it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A node to be ordered by name of its group: placeholders alone would not bring it. Written into the rotation's record:
+/// what is added later must have a default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Order {
     /// One more replica of a Cluster API MachineDeployment.
     MachineDeployment {
@@ -95,6 +114,40 @@ pub enum Order {
         /// How many replicas it is to have.
         replicas: u32,
     },
+}
+
+/// What there is to settle of an order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Loan {
+    /// Nothing: it was not made, or was given back.
+    #[default]
+    Settled,
+    /// It cannot be told, because of this.
+    Unknown(String),
+    /// It was made, and has become no node.
+    Coming,
+    /// It has become this node, on which nothing real runs; how that is taken away.
+    Idle(String, Removal),
+    /// It has become a node on which Pods run, or others have ordered as well and it cannot be told apart.
+    InUse,
+}
+
+/// What is settled of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// What has become no node is given back.
+    GiveBack(Order),
+    /// The node that it has become is taken away again.
+    Return(String, Removal),
+    /// It is kept, and nothing of ours stays noted on it.
+    Keep(Order),
+}
+
+impl std::fmt::Display for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::MachineDeployment { namespace, name, .. } = self;
+        write!(f, "MachineDeployment {namespace}/{name}")
+    }
 }
 
 /// How a node is taken away. Written into the rotation's record: what is added later must have a default.

@@ -16,7 +16,7 @@ use super::state::Api;
 use super::targets;
 use crate::cache::wanted::Hold;
 use crate::cache::{Node, Partition, feed};
-use crate::provider::ProviderObjects;
+use crate::provider::{About, ProviderObjects};
 use crate::rotation::scopes;
 use crate::surge::plan::{self, Planned};
 
@@ -41,7 +41,8 @@ pub(super) async fn create(
 
 /// Plans each node, in order.
 pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<Plan>, Refusal> {
-    let objects = api.reader.read().await;
+    let names: Vec<_> = nodes.iter().map(|node| &*node.name).collect();
+    let objects = api.reader.read_about(&About { nodes: &names, ..About::default() }).await;
     let objects = &objects.map_err(|error| Refusal::upstream("read what stands behind the nodes", &error))?;
     // A `Vec` of futures: a closure in the stream would not be general enough over its lifetimes to be `Send`.
     let plans: Vec<_> = nodes.iter().map(|node| one(api, node, objects, options)).collect();
@@ -66,7 +67,7 @@ async fn one(api: &Api, node: &Node, objects: &ProviderObjects, options: &Option
     let _namespaces = look_at(api, scopes::namespaces(&pods)).await?;
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
-    let planned = plan::planned(&*api.state()?, &node.name, &volumes, objects, options, api.clock.now());
+    let planned = plan::planned(&*api.state()?, &node.name, &volumes, &objects.about(node), options, api.clock.now());
     let mut planned = planned.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
     if let Some(live) = api.views.live(&node.uid) {
         planned.plan.blockers.push(Notice {

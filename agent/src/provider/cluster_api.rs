@@ -23,7 +23,7 @@ pub use objects::{
     CLUSTER_NAME, CLUSTER_NAMESPACE, Cluster, Deployment, Key, Machine, OWNER_KIND, OWNER_NAME, Objects, Reach,
 };
 
-use super::{Driver, Explained, Headroom, NewNode, Order, ProviderObjects, Removal};
+use super::{Driver, Explained, Headroom, Loan, NewNode, Order, ProviderObjects, Removal};
 use crate::cache::{Node, State};
 
 /// Cluster API's driver.
@@ -58,6 +58,20 @@ enum Owner<'a> {
     Unknown(&'a str, &'a str),
     /// Nothing.
     Nobody,
+}
+
+/// The Machine that a removal takes away.
+pub(super) fn machine_removed(removal: &Removal) -> Option<Key> {
+    match removal {
+        Removal::Machine { namespace, name, .. } => Some(Key::new(namespace, name)),
+        _ => None,
+    }
+}
+
+/// The MachineDeployment that an order is of.
+pub(crate) fn ordered_of(order: &Order) -> Key {
+    let Order::MachineDeployment { namespace, name, .. } = order;
+    Key::new(namespace, name)
 }
 
 /// Whose Machine the node's is.
@@ -183,6 +197,10 @@ impl Driver for ClusterApi {
             version: objects.version.clone(),
             shrink,
         };
+        // What came for a rotation is settled with its order, or left to the autoscaler that brought it.
+        if !node.annotations.contains_key(names::ROTATION) && node.annotations.contains_key(names::PROTECTED_BY) {
+            return Removal::Left { to: "to its MachineDeployment".to_owned(), within: None };
+        }
         match standing(node, objects) {
             Standing::NotConfigured | Standing::Missing(_) => Removal::NodeObject,
             Standing::Unreadable(why) => {
@@ -194,6 +212,67 @@ impl Driver for ClusterApi {
             }
             Standing::Other { machine, seen, owner: Owner::Set(_) | Owner::Nobody } => removal(machine, seen, None),
             Standing::Other { owner, .. } => Removal::Left { to: owner.to_string(), within: None },
+        }
+    }
+
+    fn removal(&self, node: &Node, since: Timestamp, state: &State, objects: &ProviderObjects) -> Removal {
+        let mut removal = self.remove(node, objects);
+        let (Standing::Worker { key, deployment, .. }, Removal::Machine { shrink, .. }) =
+            (standing(node, &objects.cluster_api), &mut removal)
+        else {
+            return removal;
+        };
+        // Where its autoscaler has grown it since, nothing has to come in the candidate's place.
+        let minimum = deployment.bounds.map_or(u32::MAX, |(minimum, _)| minimum);
+        let came = |other: &Node| {
+            let same = objects.cluster_api.deployment_of(other).as_ref() == Some(&key);
+            other.name != node.name && other.created >= since && same
+        };
+        if deployment.replicas > minimum && state.nodes().any(|other| came(other)) {
+            *shrink = Some(key.name);
+        }
+        removal
+    }
+
+    fn is_gone(&self, removal: &Removal, objects: &ProviderObjects) -> bool {
+        let objects = &objects.cluster_api;
+        let there = |machine: Key| objects.reach != Reach::Read || objects.machines.contains_key(&machine);
+        !machine_removed(removal).is_some_and(there)
+    }
+
+    fn loan(&self, order: &Order, rotation: &str, since: Timestamp, state: &State, objects: &ProviderObjects) -> Loan {
+        let objects = &objects.cluster_api;
+        match &objects.reach {
+            Reach::Read => {}
+            Reach::NotConfigured => return Loan::Unknown("no management cluster is known any more".to_owned()),
+            Reach::Failed(why) => return Loan::Unknown(why.clone()),
+        }
+        let key = ordered_of(order);
+        // A MachineDeployment that is gone has nothing to be given back to.
+        let Some(deployment) = objects.deployments.get(&key) else { return Loan::Settled };
+        if !deployment.ordered_by.contains(rotation) {
+            return Loan::Settled;
+        }
+        let came = |node: &Node| node.created >= since && objects.deployment_of(node).as_ref() == Some(&key);
+        let came: Vec<_> = state.nodes().filter(|node| came(node)).collect();
+        // Which node came for which of several orders nobody can tell: whichever is idle serves.
+        let idle = came.iter().find(|node| {
+            let others = rotation_of(node).is_some_and(|of| of != rotation);
+            !others && !state.hosts_real_pods(&node.name)
+        });
+        match idle.and_then(|node| Some((node, objects::machine_of(node)?))) {
+            Some((node, machine)) => Loan::Idle(
+                node.name.to_string(),
+                Removal::Machine {
+                    namespace: machine.namespace,
+                    name: machine.name,
+                    uid: String::new(),
+                    version: objects.version.clone(),
+                    shrink: Some(key.name),
+                },
+            ),
+            None if came.len() < deployment.ordered_by.len() => Loan::Coming,
+            None => Loan::InUse,
         }
     }
 

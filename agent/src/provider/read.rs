@@ -10,11 +10,13 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::cluster_api::{self, Management};
 use super::cluster_autoscaler::groups::Settings;
 use super::cluster_autoscaler::keeper::Remembered;
 use super::cluster_autoscaler::status::Status;
 use super::listing::{Listing, Page};
-use super::{ProviderObjects, cluster_autoscaler, karpenter};
+use super::{Order, ProviderObjects, Removal, cluster_autoscaler, karpenter};
+use crate::cache::Cache;
 use crate::cache::feed::escaped;
 use crate::clock::Clock;
 
@@ -35,6 +37,8 @@ pub struct Reader {
     absent: Arc<Mutex<BTreeMap<String, Timestamp>>>,
     /// What the agent was told of autoscaled groups, and remembers of them.
     groups: (Arc<Settings>, Remembered),
+    /// Where Cluster API's objects are, and the nodes that say which.
+    management: Option<(Management, Cache)>,
 }
 
 /// As much of a ConfigMap as is read.
@@ -82,6 +86,17 @@ pub enum ReadError {
     },
 }
 
+/// What is asked about. Karpenter's objects are read whole; of Cluster API's only those that this needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About<'a> {
+    /// Names of nodes.
+    pub nodes: &'a [&'a str],
+    /// What is being taken away: its node may be gone.
+    pub removal: Option<&'a Removal>,
+    /// What was ordered.
+    pub order: Option<&'a Order>,
+}
+
 // kube's client has no `Debug`.
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,7 +108,7 @@ impl Reader {
     /// A reader of the cluster that the client belongs to.
     #[must_use]
     pub fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock, absent: Arc::default(), groups: Default::default() }
+        Self { client, clock, absent: Arc::default(), groups: Default::default(), management: None }
     }
 
     /// With what the agent was told of autoscaled groups, and remembers of them.
@@ -111,18 +126,56 @@ impl Reader {
         ProviderObjects { autoscaler, ..ProviderObjects::default() }
     }
 
-    /// Reads all of them. What is not installed, or may not be read, says so in its place.
+    /// The same, that reads Cluster API's objects where they are. The cache tells which Machine a node has.
+    #[must_use]
+    pub fn with_management(self, management: Option<Management>, cache: Cache) -> Self {
+        Self { management: management.map(|management| (management, cache)), ..self }
+    }
+
+    /// The way to the management cluster, where one was named.
+    #[must_use]
+    pub fn management(&self) -> Option<&Management> {
+        self.management.as_ref().map(|(management, _)| management)
+    }
+
+    /// Reads what is about no node in particular.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read_about`].
+    pub async fn read(&self) -> Result<ProviderObjects, ReadError> {
+        self.read_about(&About::default()).await
+    }
+
+    /// Reads what is about these. What is not installed, or may not be read, says so in its place.
     ///
     /// # Errors
     ///
     /// The API server's, of other kinds.
-    pub async fn read(&self) -> Result<ProviderObjects, ReadError> {
-        let (pools, claims, status) =
-            futures::try_join!(self.list(karpenter::POOLS), self.list(karpenter::CLAIMS), self.autoscaler_status())?;
+    pub async fn read_about(&self, about: &About<'_>) -> Result<ProviderObjects, ReadError> {
+        let cluster_api = async { Ok(self.cluster_api(about).await) };
+        let (pools, claims, status, cluster_api) = futures::try_join!(
+            self.list(karpenter::POOLS),
+            self.list(karpenter::CLAIMS),
+            self.autoscaler_status(),
+            cluster_api
+        )?;
         let mut objects = self.known();
         objects.karpenter = karpenter::Objects { pools, claims };
         objects.autoscaler.status = status;
+        objects.cluster_api = cluster_api;
         Ok(objects)
+    }
+
+    async fn cluster_api(&self, about: &About<'_>) -> cluster_api::Objects {
+        let Some((management, cache)) = &self.management else { return cluster_api::Objects::default() };
+        let nodes: Vec<_> = {
+            let state = cache.read();
+            about.nodes.iter().filter_map(|name| state.node(name).cloned()).collect()
+        };
+        let nodes: Vec<_> = nodes.iter().map(|node| &**node).collect();
+        let machine = about.removal.and_then(cluster_api::machine_removed);
+        management.read(&nodes, machine, about.order.map(cluster_api::ordered_of)).await
     }
 
     /// What cluster-autoscaler tells of its groups.

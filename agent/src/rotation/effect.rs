@@ -7,7 +7,7 @@ use super::record::RoomClass;
 use crate::cache::Owner;
 use crate::cache::volumes::ClaimKey;
 use crate::drain::evict::Eviction;
-use crate::provider::Removal;
+use crate::provider::{Order, Removal, Settlement};
 
 /// One call, or a few that belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,10 @@ pub enum Effect {
     ReadProvider,
     /// Has the candidate taken away.
     Remove(Removal),
+    /// Orders a node.
+    Order(Order),
+    /// Settles what was ordered.
+    Settle(Settlement),
 }
 
 /// A placeholder to create.
@@ -103,6 +107,7 @@ impl Effect {
             Self::GiveBack { node, .. } => format!("give-back/{node}"),
             Self::ReadProvider => "provider".to_owned(),
             Self::Remove(_) => "remove".to_owned(),
+            Self::Order(_) | Self::Settle(_) => "order".to_owned(),
         }
     }
 
@@ -126,6 +131,10 @@ impl Effect {
             Self::GiveBack { node, removal, .. } => format!("give node {node} back: {}", removing(removal, node)),
             Self::ReadProvider => "read the providers' objects".to_owned(),
             Self::Remove(removal) => removing(removal, node),
+            Self::Order(order) => format!("order one more replica of {order}"),
+            Self::Settle(Settlement::GiveBack(order)) => format!("give back the replica of {order}"),
+            Self::Settle(Settlement::Return(node, _)) => format!("give back node {node}"),
+            Self::Settle(Settlement::Keep(order)) => format!("take our note off {order}"),
         }
     }
 }

@@ -30,8 +30,9 @@ use crate::cache::{Owner, Resources, State};
 use crate::clock::Clock;
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
 use crate::probe;
+use crate::provider::cluster_api::{self, ManagementError};
 use crate::provider::cluster_autoscaler::hook::{Hook, Refusal};
-use crate::provider::{ProviderObjects, ReadError, Reader, Removal};
+use crate::provider::{About, Order, ProviderObjects, ReadError, Reader, Removal};
 use crate::surge::classify;
 use crate::surge::constraints::Placement;
 use crate::surge::placeholder::{self, Placeholder};
@@ -65,13 +66,17 @@ impl std::fmt::Debug for Executor {
 }
 
 /// For which rotation an effect is carried out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Subject {
     pub(super) rotation: String,
     pub(super) node: String,
     pub(super) node_uid: String,
     /// Seconds after which placeholders end by themselves.
     pub(super) deadline_seconds: i64,
+    /// How the node is being taken away.
+    pub(super) removal: Option<Removal>,
+    /// What was ordered.
+    pub(super) order: Option<Order>,
 }
 
 impl Subject {
@@ -81,6 +86,8 @@ impl Subject {
             node: record.node.clone(),
             node_uid: record.node_uid.clone(),
             deadline_seconds: placeholder::deadline_seconds(&record.options),
+            removal: record.removal.clone(),
+            order: record.order.clone(),
         }
     }
 }
@@ -110,6 +117,10 @@ pub(super) enum Done {
     Provider(Arc<ProviderObjects>),
     /// The removal was accepted.
     Removing,
+    /// A node was ordered.
+    Ordered,
+    /// What was ordered was settled.
+    Settled,
 }
 
 /// Why an effect failed.
@@ -127,6 +138,10 @@ pub(super) enum ExecuteError {
     Provider(#[from] ReadError),
     #[error("{0}")]
     Hook(#[from] Refusal),
+    #[error("{0}")]
+    Management(#[from] ManagementError),
+    #[error("no management cluster is known: start the agent with --management-kubeconfig")]
+    NoManagement,
     #[error("no call of ours takes it away")]
     NoCall,
     #[error("no answer within {0:?}")]
@@ -224,18 +239,32 @@ impl Executor {
             Effect::GiveBack { node, uid, removal } => {
                 // A Pod may have landed since it was last seen.
                 if !feed::list_node_pods(&self.client, node).await?.iter().any(classify::is_real) {
-                    self.remove(node, uid, removal).await?;
+                    self.remove(subject, node, uid, removal).await?;
                 }
                 Ok(Done::GivenBack(uid.clone()))
             }
-            Effect::ReadProvider => Ok(Done::Provider(Arc::new(self.reader.read().await?))),
+            Effect::ReadProvider => {
+                let nodes = [&*subject.node];
+                let (removal, order) = (subject.removal.as_ref(), subject.order.as_ref());
+                let objects = self.reader.read_about(&About { nodes: &nodes, removal, order }).await?;
+                Ok(Done::Provider(Arc::new(objects)))
+            }
             Effect::Remove(Removal::Hook { provider_id }) => {
                 let hook = self.hook.as_ref().ok_or(ExecuteError::NoCall)?;
                 hook.ask(&subject.node, provider_id, &subject.rotation, self.clock.now()).await?;
                 Ok(Done::Removing)
             }
             Effect::Remove(removal) => {
-                self.remove(&subject.node, &subject.node_uid, removal).await.map(|()| Done::Removing)
+                self.remove(subject, &subject.node, &subject.node_uid, removal).await.map(|()| Done::Removing)
+            }
+            Effect::Order(order) => {
+                let deployment = cluster_api::ordered_of(order);
+                self.management()?.order(&subject.rotation, &deployment).await?;
+                Ok(Done::Ordered)
+            }
+            Effect::Settle(settlement) => {
+                self.management()?.settle(&subject.rotation, settlement).await?;
+                Ok(Done::Settled)
             }
         }
     }
@@ -457,6 +486,11 @@ impl Memory {
             Done::Protected(uid, protected) => _ = self.protections.insert(uid, (protected, now)),
             Done::GivenBack(uid) => _ = self.given_back.insert(uid),
             Done::Provider(objects) => self.provider = Some((objects, now)),
+            Done::Ordered => {
+                self.ordered = true;
+                self.provider = None;
+            }
+            Done::Settled => self.provider = None,
             Done::Removing => {
                 if let Some(asked) = &mut self.asked {
                     asked.accepted = Some(now);

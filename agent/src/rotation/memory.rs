@@ -75,6 +75,8 @@ pub(super) struct Memory {
     pub(super) given_back: BTreeSet<String>,
     /// What providers keep, as last read, and when.
     pub(super) provider: Option<(Arc<ProviderObjects>, Timestamp)>,
+    /// Something was ordered by this process: not again, even if what notes it should be taken off by others.
+    pub(super) ordered: bool,
     /// The removal that was asked for.
     pub(super) asked: Option<Asked>,
     /// What is said of placeholders that do not run, and when it was read.

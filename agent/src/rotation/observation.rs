@@ -9,7 +9,7 @@ use rotate_shared::plan::Notice;
 
 use crate::cache::volumes::ClaimKey;
 use crate::cache::{Owner, Partition};
-use crate::provider::{Order, Removal};
+use crate::provider::{Loan, Order, Removal};
 use crate::surge::constraints::Placement;
 
 /// The cluster as one rotation sees it at one moment.
@@ -101,8 +101,12 @@ pub struct Machine {
     pub known: bool,
     /// They are to be read anew.
     pub stale: bool,
-    /// What must be ordered, because no placeholder brings it.
+    /// What may be ordered, because no placeholder brings it.
     pub order: Option<Order>,
+    /// The scheduler has found no room for a placeholder.
+    pub no_room: bool,
+    /// What there is to settle of [`super::record::Record::order`].
+    pub loan: Loan,
     /// How the node would be taken away now; `None`: not known, or it is not there.
     pub removal: Option<Removal>,
     /// Who takes it away, other than us.

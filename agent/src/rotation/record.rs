@@ -10,7 +10,7 @@ use rotate_shared::{API_VERSION, Amounts, CancelRequest, Code, Options, Phase, R
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Owner;
-use crate::provider::Removal;
+use crate::provider::{Order, Removal};
 use crate::surge::constraints::Placement;
 
 /// The engine's own word on a rotation. Only the engine's task changes it; it is kept as JSON in a `ConfigMap`.
@@ -52,6 +52,9 @@ pub struct Record {
     /// How the empty candidate is taken away: settled when its removal begins, so that it is known when the Node is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removal: Option<Removal>,
+    /// What was ordered for it, because no placeholder brings it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// The candidate's boot ID when it was empty first: another one shows that it was rebooted since.
     #[serde(rename = "bootID", default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
@@ -185,6 +188,7 @@ impl Record {
             surge: None,
             ending: None,
             removal: None,
+            order: None,
             boot_id: None,
             warnings: Vec::new(),
             outcome: None,

@@ -62,7 +62,7 @@ pub(super) async fn recover(executor: &Executor, store: &Store, leftovers: Lefto
         Err(error) => tracing::warn!(error = %error, "failed to {}", effect.describe(&subject.node)),
     };
     let subject =
-        |rotation: String, node: String, node_uid: String| Subject { rotation, node, node_uid, deadline_seconds: 0 };
+        |rotation: String, node: String, node_uid: String| Subject { rotation, node, node_uid, ..Subject::default() };
     for (name, uid, rotation) in leftovers.placeholders {
         if !is_live(&rotation) {
             remove(subject(rotation, String::new(), String::new()), Effect::Release { name, uid }).await;

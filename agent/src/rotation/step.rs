@@ -12,6 +12,7 @@
 
 mod drain;
 mod ending;
+mod ordering;
 mod removing;
 mod room;
 mod surge_nodes;
@@ -187,6 +188,7 @@ impl Turn<'_> {
             return self.record.enter(Phase::Draining, self.now);
         }
         self.wait_reserving(&cover);
+        self.order(&cover);
     }
 
     /// The room did not come in time: what was waited for becomes the outcome.
@@ -221,6 +223,7 @@ impl Turn<'_> {
             return self.wait_paused();
         }
         self.waiting.extend(self.seen.verdicts.blockers.iter().cloned());
+        self.order(&cover);
         self.evict(&cover);
         self.wait_replacements();
         self.wait_shutting_down();

@@ -105,7 +105,7 @@ impl ControlPlane {
         let name = "kube-apiserver";
         let at = self.components.iter().position(|component| component.name() == name);
         drop(self.components.remove(at.context("the API server was started")?));
-        let mut flags = self.ports.apiserver_flags(self.dir())?;
+        let mut flags = self.apiserver_flags()?;
         flags.retain(|flag| !flag.starts_with("--feature-gates="));
         flags.push(format!("--feature-gates={feature_gates}"));
         let binaries = binaries().context("the control plane is built")?;
@@ -116,6 +116,11 @@ impl ControlPlane {
     /// The API server's URL.
     pub(crate) fn server(&self) -> String {
         self.ports.server()
+    }
+
+    /// What its API server was started with.
+    pub(crate) fn apiserver_flags(&self) -> Result<Vec<String>> {
+        self.ports.apiserver_flags(self.dir())
     }
 
     /// The kubeconfig of a member of `system:masters`.

@@ -93,6 +93,12 @@ impl Fake {
             object["apiVersion"] = json!(format!("cluster.x-k8s.io/{version}"));
             object
         };
+        if method == Method::POST {
+            let object: Value = serde_json::from_slice(body).map_err(|error| (400, error.to_string()))?;
+            return Ok(served(&inner.create(path, object)));
+        }
+        // What has a subresource for its status is one object here.
+        let path = path.strip_suffix("/status").unwrap_or(path);
         if path.split('/').count() == 3 {
             let selector = uri.query().and_then(|query| query.split_once("labelSelector=")).map(|(_, rest)| rest);
             let selector = selector.map(|text| text.replace("%2F", "/").replace("%3D", "="));
@@ -111,17 +117,23 @@ impl Fake {
         }
         let told = path.rsplitn(3, '/').take(2).collect::<Vec<_>>();
         let told = format!("{method} {}/{}", told[1], told[0]);
+        let body: &[u8] = if body.is_empty() { b"{}" } else { body };
         let sent: Value = serde_json::from_slice(body).map_err(|error| (400, error.to_string()))?;
         if inner.conflicts > 0 {
             inner.conflicts -= 1;
             return Err((409, "changed meanwhile".to_owned()));
         }
         if method == Method::DELETE {
-            if sent["preconditions"]["uid"] != object["metadata"]["uid"] {
+            let uid = &sent["preconditions"]["uid"];
+            if !uid.is_null() && *uid != object["metadata"]["uid"] {
                 return Err((409, "another UID".to_owned()));
             }
-            inner.objects.remove(path);
             inner.writes.push(told);
+            let held = object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+            match inner.objects.get_mut(path).filter(|_| held) {
+                Some(object) => object["metadata"]["deletionTimestamp"] = json!("2026-01-07T00:00:00Z"),
+                None => drop(inner.objects.remove(path)),
+            }
             return Ok(json!({ "status": "Success" }));
         }
         let revision = &sent["metadata"]["resourceVersion"];
@@ -134,7 +146,25 @@ impl Fake {
         patched["metadata"]["resourceVersion"] = json!(inner.version.to_string());
         inner.objects.insert(path.to_owned(), patched.clone());
         inner.writes.push(told);
+        let metadata = &patched["metadata"];
+        if !metadata["deletionTimestamp"].is_null() && metadata["finalizers"].as_array().is_none_or(Vec::is_empty) {
+            inner.objects.remove(path);
+        }
         Ok(served(&patched))
+    }
+}
+
+impl Inner {
+    /// Adds an object to a collection, with what an API server fills in.
+    fn create(&mut self, collection: &str, mut object: Value) -> Value {
+        self.version += 1;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        object["metadata"]["uid"] = json!(format!("uid-{name}"));
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        object["metadata"]["creationTimestamp"] =
+            json!(format!("2026-01-06T00:{:02}:{:02}Z", self.version / 60, self.version % 60));
+        self.objects.insert(format!("{collection}/{name}"), object.clone());
+        object
     }
 }
 

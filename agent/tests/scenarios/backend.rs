@@ -8,15 +8,18 @@ use jiff::{SignedDuration, Timestamp};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rotate_agent::clock::Clock;
+use rotate_agent::provider::cluster_api::Management;
 use rotate_sim::{Settings, Sim};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::fake::Fake;
 use crate::harness::ControlPlane;
 use crate::harness::audit::{self, Mark};
 use crate::harness::credentials::User;
 use crate::harness::nodes::READY_AFTER;
 use crate::karpenter;
+use crate::management::{self, ManagementPlane};
 
 /// A cluster.
 pub(crate) enum Backend {
@@ -24,6 +27,17 @@ pub(crate) enum Backend {
     Simulator(Sim, JoinHandle<()>),
     /// Real components on loopback.
     ControlPlane(Box<ControlPlane>, Client),
+}
+
+/// A cluster that Cluster API's objects are in, beside the one of the workloads.
+pub(crate) struct ManagementCluster {
+    /// A client with all rights.
+    pub(crate) client: Client,
+    /// How an agent reaches it.
+    pub(crate) management: Management,
+    /// How an agent does not.
+    pub(crate) cut_off: Management,
+    _plane: Option<ManagementPlane>,
 }
 
 impl Backend {
@@ -65,6 +79,28 @@ impl Backend {
             }
             Self::ControlPlane(plane, _) => Ok(Karpenter::Real(Box::new(karpenter::Karpenter::start(plane).await?))),
         }
+    }
+
+    /// A management cluster that serves this version of Cluster API.
+    pub(crate) async fn management_cluster(&self, version: &'static str) -> Result<ManagementCluster> {
+        let Self::ControlPlane(plane, _) = self else {
+            let (fake, broken) = (Fake::serving(&[version]), Fake::serving(&[version]));
+            broken.fail_with(Some(503));
+            return Ok(ManagementCluster {
+                client: fake.client(),
+                management: Management::client(fake.client()),
+                cut_off: Management::client(broken.client()),
+                _plane: None,
+            });
+        };
+        let second = ManagementPlane::start(plane, version).await?;
+        let nowhere = management::kubeconfig(plane, "nowhere", &management::nobody()?)?;
+        Ok(ManagementCluster {
+            client: second.client.clone(),
+            management: Management::file(&second.kubeconfig),
+            cut_off: Management::file(&nowhere),
+            _plane: Some(second),
+        })
     }
 
     /// A client as the agent makes it for itself. In process there is no HTTP client whose retries could matter.

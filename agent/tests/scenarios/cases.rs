@@ -1,5 +1,6 @@
 //! The scenarios, by what they are about.
 
+mod cluster_api;
 mod crash;
 mod drain;
 mod groups;
@@ -55,6 +56,7 @@ pub(crate) fn all() -> Vec<Case> {
         groups::cases(),
         likeness::cases(),
         karpenter::cases(),
+        cluster_api::cases(),
     ]
     .concat()
 }

@@ -19,8 +19,16 @@ mod harness;
 #[path = "../controlplane/karpenter.rs"]
 mod karpenter;
 
+#[path = "../controlplane/management.rs"]
+mod management;
+
+#[expect(dead_code, reason = "the agent's own tests use all of it")]
+#[path = "../management/fake.rs"]
+mod fake;
+
 mod backend;
 mod cases;
+mod fleet;
 mod recorder;
 mod world;
 

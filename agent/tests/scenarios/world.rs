@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use rotate_agent::provider::PROTECTION;
+use rotate_agent::provider::cluster_api::Management;
 use rotate_agent::{Agent, Config, PodCache, bootstrap};
 use rotate_shared::{OptionsRequest, Phase, Plan, PlanList, PlanRequest, Problem, Rotation, RotationRequest, names};
 use serde_json::json;
@@ -120,8 +121,18 @@ impl World {
 
     /// The same, set up in another way.
     pub(crate) async fn agent_with(&self, config: Config) -> Result<Agent> {
+        self.start(config, None).await
+    }
+
+    /// The same, with the way to a management cluster.
+    pub(crate) async fn managed_agent(&self, management: Management) -> Result<Agent> {
+        self.start(Config::default(), Some(management)).await
+    }
+
+    async fn start(&self, config: Config, management: Option<Management>) -> Result<Agent> {
         let config = Config { pod_cache: self.pod_cache, ..config };
-        let agent = Agent::start(config, self.backend.agent_client().await?, self.backend.clock());
+        let client = self.backend.agent_client().await?;
+        let agent = Agent::start_managed(config, client, management, self.backend.clock());
         tokio::time::timeout(SOON, agent.ready()).await.context("the agent gets ready")?;
         Ok(agent)
     }

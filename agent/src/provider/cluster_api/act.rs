@@ -8,8 +8,10 @@ use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
+use super::super::{Removal, Settlement};
 use super::management::{Management, ManagementError, all, get, path};
 use super::objects::{DELETE_MACHINE, Key, List, ORDERED_BY, Wire, orders};
+use super::ordered_of;
 
 /// How often an object that others write at the same time is read anew.
 const ATTEMPTS: u32 = 4;
@@ -17,6 +19,35 @@ const ATTEMPTS: u32 = 4;
 // === impl Management ===
 
 impl Management {
+    /// Takes a Machine away as its removal says.
+    ///
+    /// # Errors
+    ///
+    /// The management cluster's; [`ManagementError::Missing`] where the removal is of no Machine.
+    pub async fn remove(&self, rotation: &str, removal: &Removal) -> Result<(), ManagementError> {
+        let Removal::Machine { namespace, name, uid, shrink, .. } = removal else {
+            return Err(ManagementError::Missing("the Machine".to_owned()));
+        };
+        let machine = Key::new(namespace, name);
+        match shrink {
+            Some(deployment) => self.shrink(rotation, &machine, uid, &Key::new(namespace, deployment)).await,
+            None => self.delete(&machine, uid).await,
+        }
+    }
+
+    /// Settles what was ordered.
+    ///
+    /// # Errors
+    ///
+    /// The management cluster's.
+    pub async fn settle(&self, rotation: &str, settlement: &Settlement) -> Result<(), ManagementError> {
+        match settlement {
+            Settlement::GiveBack(order) => self.give_back(rotation, &ordered_of(order)).await,
+            Settlement::Return(_, removal) => self.remove(rotation, removal).await,
+            Settlement::Keep(order) => self.keep(rotation, &ordered_of(order)).await,
+        }
+    }
+
     /// Orders one more replica, once for each rotation.
     ///
     /// # Errors
@@ -42,7 +73,7 @@ impl Management {
         let open = self.opened(deployment).await?;
         let ours = mark(rotation);
         let found: Option<Wire> = get(&open.client, &path(open.version, "machines", machine)).await?;
-        let Some(found) = found.filter(|found| found.metadata.uid == uid) else {
+        let Some(found) = found.filter(|found| uid.is_empty() || found.metadata.uid == uid) else {
             // Taken by other hands: what its MachineDeployment has in its stead is given back while it is no node yet.
             return match open.give_back(rotation, deployment).await {
                 Err(ManagementError::Joined(_)) => open.keep(rotation, deployment).await,
@@ -52,7 +83,8 @@ impl Management {
         if found.metadata.annotations.get(DELETE_MACHINE) != Some(&ours) {
             open.change("machinedeployments", deployment, |wire| loan(wire, rotation, 0)).await?.found()?;
             let marked = |wire: &Wire| {
-                let is_ours = wire.metadata.uid == uid && wire.metadata.annotations.get(DELETE_MACHINE) != Some(&ours);
+                let is_ours = wire.metadata.uid == found.metadata.uid
+                    && wire.metadata.annotations.get(DELETE_MACHINE) != Some(&ours);
                 is_ours.then(|| json!({ "metadata": { "annotations": { DELETE_MACHINE: ours } } }))
             };
             open.change("machines", machine, marked).await?;

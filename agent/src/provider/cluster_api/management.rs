@@ -138,26 +138,34 @@ impl Management {
         Self { way: Way::Open(client), version: Arc::default() }
     }
 
-    /// Reads what the nodes need. Where that fails, the objects say why.
-    pub async fn read(&self, nodes: &[&Node]) -> Objects {
-        let read = tokio::time::timeout(PATIENCE, self.try_read(nodes)).await;
+    /// Reads what the nodes need, and one more Machine, and the Cluster of one more MachineDeployment. Where that fails,
+    /// the objects say why.
+    pub async fn read(&self, nodes: &[&Node], machine: Option<Key>, deployment: Option<Key>) -> Objects {
+        let read = tokio::time::timeout(PATIENCE, self.try_read(nodes, machine, deployment)).await;
         match read.unwrap_or(Err(ManagementError::TimedOut(PATIENCE))) {
             Ok(objects) => objects,
             Err(error) => Objects { reach: Reach::Failed(error.to_string()), ..Objects::default() },
         }
     }
 
-    async fn try_read(&self, nodes: &[&Node]) -> Result<Objects, ManagementError> {
-        let wanted: BTreeSet<Key> = nodes.iter().filter_map(|node| objects::cluster_of(node)).collect();
-        let machines: BTreeSet<Key> = nodes.iter().filter_map(|node| objects::machine_of(node)).collect();
+    async fn try_read(
+        &self,
+        nodes: &[&Node],
+        machine: Option<Key>,
+        deployment: Option<Key>,
+    ) -> Result<Objects, ManagementError> {
+        let mut wanted: BTreeSet<Key> = nodes.iter().filter_map(|node| objects::cluster_of(node)).collect();
+        let machines: BTreeSet<Key> =
+            nodes.iter().filter_map(|node| objects::machine_of(node)).chain(machine).collect();
         let mut objects = Objects { reach: Reach::Read, ..Objects::default() };
-        if machines.is_empty() {
-            return Ok(objects);
-        }
+        let Some(first) = machines.first().or(deployment.as_ref()) else { return Ok(objects) };
         let client = self.open().await?;
-        let namespace = machines.first().map_or("default", |key| &key.namespace);
-        let version = self.version(&client, namespace).await?;
+        let version = self.version(&client, &first.namespace).await?;
         objects.version = version.to_owned();
+        if let Some(key) = deployment {
+            let found: Option<Wire> = get(&client, &path(version, "machinedeployments", &key)).await?;
+            wanted.extend(found.map(|found| Key::new(&key.namespace, &found.deployment().cluster)));
+        }
 
         let clusters = try_join_all(wanted.into_iter().map(async |key| {
             let found: Option<Wire> = get(&client, &path(version, "clusters", &key)).await?;

@@ -162,6 +162,14 @@ impl Objects {
         Some(Key::new(namespace, self.sets.get(&set)?.as_deref()?))
     }
 
+    /// The same, with the Machine of this node alone.
+    pub(in crate::provider) fn about(&self, node: &Node) -> Self {
+        let machine = machine_of(node);
+        let mut about = self.clone();
+        about.machines.retain(|key, _| Some(key) == machine.as_ref());
+        about
+    }
+
     /// Why nobody would act on what a MachineDeployment wants; `None`: they would.
     #[must_use]
     pub fn paused(&self, key: &Key, deployment: &Deployment) -> Option<String> {

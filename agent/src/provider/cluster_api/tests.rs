@@ -85,6 +85,26 @@ async fn one_node_may_be_had_of_the_candidates_own_deployment_and_none_of_anothe
 }
 
 #[tokio::test]
+async fn what_is_ordered_for_one_node_is_not_there_for_another() {
+    let fake = fleet();
+    let owner = json!([{ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "db" }]);
+    fake.put("machinedeployments", deployment(json!({ "metadata": { "name": "db" } })));
+    fake.put("machinesets", object("db-1", json!({ "metadata": { "ownerReferences": owner } })));
+    let owner = json!([{ "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineSet", "name": "db-1" }]);
+    fake.put("machines", machine("db-a", json!({ "metadata": { "ownerReferences": owner } })));
+    let db = node("db-a", json!({ "metadata": { "annotations": { "cluster.x-k8s.io/owner-name": "db-1" } } }));
+    let both = Management::client(fake.client()).read(&[&candidate(), &db], None, None).await;
+    let both = ProviderObjects { cluster_api: both, ..ProviderObjects::default() };
+    let sources = |objects: &ProviderObjects| {
+        let headroom = ClusterApi.headroom(&State::default(), objects, now());
+        headroom.into_iter().map(|headroom| headroom.source).collect::<Vec<_>>()
+    };
+    assert_eq!(sources(&both), ["MachineDeployment fleet/db", "MachineDeployment fleet/web"]);
+    assert_eq!(sources(&both.about(&db)), ["MachineDeployment fleet/db"]);
+    assert_eq!(sources(&both.about(&candidate())), ["MachineDeployment fleet/web"]);
+}
+
+#[tokio::test]
 async fn an_autoscaled_deployment_offers_what_is_left_up_to_its_maximum() {
     let fake = fleet();
     fake.put("machinedeployments", autoscaled(2));
@@ -99,6 +119,72 @@ async fn an_autoscaled_deployment_offers_what_is_left_up_to_its_maximum() {
     let seen = objects(&fake, &candidate()).await;
     assert_eq!(ClusterApi.headroom(&State::default(), &seen, now())[0].nodes_left, Some(0));
     assert_eq!(codes(&candidate(), &seen, None), (vec![], vec![Code::GroupAtLimit]));
+}
+
+#[tokio::test]
+async fn an_autoscaled_deployment_that_has_grown_shrinks_with_the_candidate_and_not_below_its_minimum() {
+    let late = json!({ "metadata": { "creationTimestamp": "2026-01-05T00:10:00Z" } });
+    let since = "2026-01-05T00:05:00Z".parse().unwrap();
+    let removal = async |replicas: u32, nodes: Vec<Node>| {
+        let fake = fleet();
+        fake.put("machinedeployments", autoscaled(replicas));
+        let objects = objects(&fake, &candidate()).await;
+        match ClusterApi.removal(&marked(), since, &testing::state(nodes, []), &objects) {
+            Removal::Machine { shrink, .. } => shrink.is_some(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let old = || vec![marked(), node("web-b", json!({}))];
+    let grown = || vec![marked(), node("web-c", late.clone())];
+    assert!(removal(3, grown()).await);
+    assert!(!removal(3, old()).await, "nobody surged: it is replaced");
+    assert!(!removal(1, grown()).await, "it would fall below its minimum");
+}
+
+#[tokio::test]
+async fn what_there_is_to_settle_of_an_order_is_told_by_what_has_come_of_it() {
+    let fake = fleet();
+    let order = ClusterApi.order(&marked(), &objects(&fake, &candidate()).await).unwrap();
+    let since = "2026-01-05T00:05:00Z".parse().unwrap();
+    let young = |name: &str| node(name, json!({ "metadata": { "creationTimestamp": "2026-01-05T00:10:00Z" } }));
+    let loan = async |nodes: Vec<Node>, pods: Vec<crate::cache::Pod>| {
+        let objects = objects(&fake, &candidate()).await;
+        ClusterApi.loan(&order, "r1", since, &testing::state(nodes, pods), &objects)
+    };
+    assert_eq!(loan(vec![], vec![]).await, Loan::Settled);
+    Management::client(fake.client()).order("r1", &Key::new("fleet", "web")).await.unwrap();
+    assert_eq!(loan(vec![candidate()], vec![]).await, Loan::Coming);
+    let Loan::Idle(name, Removal::Machine { name: machine, shrink, .. }) = loan(vec![young("web-c")], vec![]).await
+    else {
+        panic!("it is idle")
+    };
+    assert_eq!((&*name, &*machine, shrink.as_deref()), ("web-c", "web-c", Some("web")));
+    let pod = testing::pod("shop", "web", &json!({ "spec": { "nodeName": "web-c" } }));
+    assert_eq!(loan(vec![young("web-c")], vec![pod]).await, Loan::InUse);
+    fake.fail_with(Some(503));
+    assert!(matches!(loan(vec![], vec![]).await, Loan::Unknown(_)));
+}
+
+#[tokio::test]
+async fn an_order_is_told_of_after_its_candidate_has_gone() {
+    let fake = fleet();
+    let management = Management::client(fake.client());
+    management.order("r1", &Key::new("fleet", "web")).await.unwrap();
+    let read = management.read(&[], None, Some(Key::new("fleet", "web"))).await;
+    assert!(read.deployments[&Key::new("fleet", "web")].ordered_by.contains("r1"));
+    let gone = management.read(&[], Some(Key::new("fleet", "web-z")), None).await;
+    let objects = ProviderObjects { cluster_api: gone, ..ProviderObjects::default() };
+    let removal = |name: &str| Removal::Machine {
+        namespace: "fleet".to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+        version: "v1beta2".to_owned(),
+        shrink: None,
+    };
+    assert!(ClusterApi.is_gone(&removal("web-z"), &objects));
+    let there = management.read(&[], Some(Key::new("fleet", "web-a")), None).await;
+    let objects = ProviderObjects { cluster_api: there, ..ProviderObjects::default() };
+    assert!(!ClusterApi.is_gone(&removal("web-a"), &objects));
 }
 
 #[tokio::test]

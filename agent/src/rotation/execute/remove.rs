@@ -5,12 +5,19 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, Preconditions};
 use serde_json::json;
 
-use super::{ExecuteError, Executor, gone_is_fine};
+use super::{ExecuteError, Executor, Subject, gone_is_fine};
 use crate::provider::Removal;
+use crate::provider::cluster_api::Management;
 
 impl Executor {
     /// Asks for the removal; what comes of it shows in the cluster.
-    pub(super) async fn remove(&self, node: &str, node_uid: &str, removal: &Removal) -> Result<(), ExecuteError> {
+    pub(super) async fn remove(
+        &self,
+        subject: &Subject,
+        node: &str,
+        node_uid: &str,
+        removal: &Removal,
+    ) -> Result<(), ExecuteError> {
         match removal {
             Removal::NodeObject => {
                 let nodes: Api<Node> = Api::all(self.client.clone());
@@ -19,8 +26,14 @@ impl Executor {
                 Ok(gone_is_fine(nodes.delete(node, &params).await.map(drop))?)
             }
             Removal::NodeClaim { name, uid } => self.delete_claim(name, uid).await,
-            Removal::Machine { .. } | Removal::Hook { .. } | Removal::Left { .. } => Err(ExecuteError::NoCall),
+            Removal::Machine { .. } => Ok(self.management()?.remove(&subject.rotation, removal).await?),
+            Removal::Hook { .. } | Removal::Left { .. } => Err(ExecuteError::NoCall),
         }
+    }
+
+    /// The way to the management cluster.
+    pub(super) fn management(&self) -> Result<&Management, ExecuteError> {
+        self.reader.management().ok_or(ExecuteError::NoManagement)
     }
 
     async fn delete_claim(&self, name: &str, uid: &str) -> Result<(), ExecuteError> {

@@ -22,6 +22,7 @@ fn executor() -> (Sim, Executor, Subject) {
         node: "a".to_owned(),
         node_uid: node["metadata"]["uid"].as_str().unwrap().to_owned(),
         deadline_seconds: 3600,
+        ..Subject::default()
     };
     let client = Client::new(sim.router(), "default");
     let clock = crate::clock::Clock::system();

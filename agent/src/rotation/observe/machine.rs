@@ -3,8 +3,9 @@
 use jiff::SignedDuration;
 use rotate_shared::{Phase, Then};
 
-use crate::cache::Node;
-use crate::provider;
+use super::placeholders;
+use crate::cache::{Node, Pod};
+use crate::provider::{self, Loan};
 use crate::rotation::observation::Machine;
 use crate::rotation::progress::Known;
 
@@ -14,7 +15,7 @@ const FRESH_WHILE_REMOVING: SignedDuration = SignedDuration::from_secs(2);
 
 /// What is known of what stands behind the candidate. `node` is `None` where it is gone.
 pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
-    let Known { entry, state, memory, now, .. } = *known;
+    let Known { entry, state, memory, now } = *known;
     let record = &entry.record;
     let machine = Machine {
         stale: true,
@@ -25,15 +26,22 @@ pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
         ..Machine::default()
     };
     let Some((objects, read)) = &memory.provider else { return machine };
+    let refused = |pod: &Pod| pod.node.is_none() && pod.deleted.is_none() && pod.unschedulable.is_some();
     let driver = provider::driver(record.provider);
     let fresh = if record.phase() == Phase::Removing { FRESH_WHILE_REMOVING } else { FRESH };
+    let order = node.filter(|_| !memory.ordered).and_then(|node| driver.order(node, objects));
     Machine {
         known: true,
         stale: now.duration_since(*read) >= fresh,
-        order: node.and_then(|node| driver.order(node, objects)),
+        no_room: order.is_some() && placeholders(state, &record.id).iter().any(refused),
+        order,
+        loan: record
+            .order
+            .as_ref()
+            .map_or(Loan::Settled, |order| driver.loan(order, &record.id, entry.created, state, objects)),
         removal: node.map(|node| {
             let left = || driver.left(node, state, objects, now).filter(|_| record.options.then == Some(Then::Keep));
-            left().unwrap_or_else(|| driver.remove(node, objects))
+            left().unwrap_or_else(|| driver.removal(node, entry.created, state, objects))
         }),
         taken: node.and_then(|node| driver.taken(node, objects)),
         gone: record.removal.as_ref().is_none_or(|removal| driver.is_gone(removal, objects)),

@@ -101,12 +101,13 @@ impl Turn<'_> {
     pub(super) fn clean(&mut self, uncordon: bool) -> bool {
         let released = self.release_all();
         let let_go = released && self.let_go();
+        let settled = self.settle();
         match self.seen.node {
             NodeSeen::Here { traces: true, .. } => {
                 self.effects.push(Effect::Unmark { uncordon });
                 false
             }
-            _ => let_go,
+            _ => let_go && settled,
         }
     }
 

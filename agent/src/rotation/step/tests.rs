@@ -2,6 +2,7 @@
 
 mod draining;
 mod ending;
+mod ordering;
 mod queue;
 mod random;
 mod removing;

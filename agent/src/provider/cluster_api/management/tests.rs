@@ -76,7 +76,7 @@ pub(in crate::provider::cluster_api) fn node(name: &str, over: Value) -> Node {
 
 /// What is read about a node.
 pub(in crate::provider::cluster_api) async fn read(fake: &Fake, node: &Node) -> Objects {
-    Management::client(fake.client()).read(&[node]).await
+    Management::client(fake.client()).read(&[node], None, None).await
 }
 
 #[tokio::test]
@@ -121,8 +121,8 @@ async fn a_version_that_is_not_served_any_more_is_asked_for_anew() {
     let management = Management::client(fleet_serving(&["v1beta2"]).client());
     *management.version.lock() = Some("v1beta1");
     let candidate = node("web-a", json!({}));
-    assert_ne!(management.read(&[&candidate]).await.reach, Reach::Read);
-    assert_eq!(management.read(&[&candidate]).await.reach, Reach::Read);
+    assert_ne!(management.read(&[&candidate], None, None).await.reach, Reach::Read);
+    assert_eq!(management.read(&[&candidate], None, None).await.reach, Reach::Read);
 }
 
 #[tokio::test]
@@ -136,7 +136,9 @@ async fn nothing_is_asked_about_nodes_of_others() {
 #[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_told_with_its_path() {
     let management = Management::file(Path::new("/nowhere/management.kubeconfig"));
-    let Reach::Failed(why) = management.read(&[&node("web-a", json!({}))]).await.reach else { panic!("it was read") };
+    let Reach::Failed(why) = management.read(&[&node("web-a", json!({}))], None, None).await.reach else {
+        panic!("it was read")
+    };
     assert!(why.contains("/nowhere/management.kubeconfig"), "{why}");
 }
 
