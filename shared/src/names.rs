@@ -19,7 +19,7 @@ pub const CLASS: &str = "kubectl-rotate.dev/class";
 pub const POD_UID: &str = "kubectl-rotate.dev/pod-uid";
 /// Annotation on nodes: the rotation whose cordon this is. Absent: the cordon is a person's.
 pub const CORDONED_BY: &str = "kubectl-rotate.dev/cordoned-by";
-/// Annotation on nodes: the rotation that set the autoscaler annotations, and which of them (`id:key,key`).
+/// Annotation on nodes: the rotation that set the autoscaler annotations, and which of them, with what they said before (`id:key,key=before`).
 pub const PROTECTED_BY: &str = "kubectl-rotate.dev/protected-by";
 /// Karpenter's annotation on nodes and Pods that keeps it from disrupting them.
 pub const KARPENTER_DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";

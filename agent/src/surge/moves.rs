@@ -183,10 +183,11 @@ fn node_blockers(context: &Context<'_>) -> Vec<Notice> {
     blockers
 }
 
-/// Whether a rotation of ours set the annotation; the value of the mark is `id:key,key`.
+/// Whether a rotation of ours set the annotation; the value of the mark is `id:key,key=before`.
 fn is_ours(node: &Node, key: &str) -> bool {
     let mark = node.annotations.get(names::PROTECTED_BY);
-    mark.and_then(|mark| mark.split_once(':')).is_some_and(|(_, keys)| keys.split(',').any(|ours| ours == key))
+    mark.and_then(|mark| mark.split_once(':'))
+        .is_some_and(|(_, keys)| keys.split(',').any(|ours| ours.split('=').next() == Some(key)))
 }
 
 fn object(pod: &Pod) -> String {

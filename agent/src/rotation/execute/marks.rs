@@ -23,14 +23,15 @@ pub(super) fn put(node: &Value, rotation: &str) -> Option<Value> {
     if !cordoned || annotation(names::CORDONED_BY).is_some() {
         set(names::CORDONED_BY, rotation.to_owned());
     }
-    let before: Vec<&str> = annotation(names::PROTECTED_BY).map(owned_keys).unwrap_or_default();
-    let ours: Vec<&str> =
-        PROTECTION.into_iter().filter(|key| annotation(key).is_none() || before.contains(key)).collect();
+    let before: Vec<Owned<'_>> = annotation(names::PROTECTED_BY).map(owned).unwrap_or_default();
+    let taken_over = |key: &str| before.iter().find(|owned| owned.key == key).copied();
+    let ours: Vec<Owned<'_>> =
+        PROTECTION.into_iter().filter_map(|key| taken_over(key).or_else(|| own(key, annotation(key)))).collect();
     if !ours.is_empty() {
-        set(names::PROTECTED_BY, format!("{rotation}:{}", ours.join(",")));
+        set(names::PROTECTED_BY, format!("{rotation}:{}", written(&ours)));
     }
-    for key in ours {
-        set(key, "true".to_owned());
+    for owned in ours {
+        set(owned.key, "true".to_owned());
     }
     if cordoned && annotations.is_empty() {
         return None;
@@ -48,9 +49,9 @@ pub(super) fn protect(node: &Value, rotation: &str) -> Option<Value> {
     if annotation(names::PROTECTED_BY).is_some() {
         return None;
     }
-    let ours: Vec<&str> = PROTECTION.into_iter().filter(|key| annotation(key).is_none()).collect();
-    let mut annotations: Map<_, _> = ours.iter().map(|key| ((*key).to_owned(), json!("true"))).collect();
-    annotations.insert(names::PROTECTED_BY.to_owned(), json!(format!("{rotation}:{}", ours.join(","))));
+    let ours: Vec<Owned<'_>> = PROTECTION.into_iter().filter_map(|key| own(key, annotation(key))).collect();
+    let mut annotations: Map<_, _> = ours.iter().map(|owned| (owned.key.to_owned(), json!("true"))).collect();
+    annotations.insert(names::PROTECTED_BY.to_owned(), json!(format!("{rotation}:{}", written(&ours))));
     Some(json!({ "metadata": { "resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations } }))
 }
 
@@ -58,22 +59,22 @@ pub(super) fn protect(node: &Value, rotation: &str) -> Option<Value> {
 pub(super) fn take_off(node: &Value, rotation: &str, uncordon: bool) -> Option<Value> {
     let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
     let mut annotations = Map::new();
-    let mut remove = |key: &str| {
-        annotations.insert(key.to_owned(), Value::Null);
+    let mut put_back = |key: &str, before: Option<&str>| {
+        annotations.insert(key.to_owned(), json!(before));
     };
     if annotation(names::ROTATION) == Some(rotation) {
-        remove(names::ROTATION);
+        put_back(names::ROTATION, None);
     }
     let ours = annotation(names::CORDONED_BY) == Some(rotation);
     if ours {
-        remove(names::CORDONED_BY);
+        put_back(names::CORDONED_BY, None);
     }
     if let Some(protected) = annotation(names::PROTECTED_BY).filter(|value| value.split(':').next() == Some(rotation)) {
-        remove(names::PROTECTED_BY);
-        for key in owned_keys(protected) {
+        put_back(names::PROTECTED_BY, None);
+        for Owned { key, before } in owned(protected) {
             // Somebody changed it since: it is theirs now.
             if PROTECTION.contains(&key) && annotation(key) == Some("true") {
-                remove(key);
+                put_back(key, before);
             }
         }
     }
@@ -88,9 +89,40 @@ pub(super) fn take_off(node: &Value, rotation: &str, uncordon: bool) -> Option<V
     Some(patch)
 }
 
-/// The keys in `id:key,key`.
-fn owned_keys(protected: &str) -> Vec<&str> {
-    protected.split_once(':').map_or_else(Vec::new, |(_, keys)| keys.split(',').filter(|key| !key.is_empty()).collect())
+/// An annotation that we set, and what it said before where it said something.
+#[derive(Clone, Copy, Debug)]
+struct Owned<'a> {
+    key: &'a str,
+    before: Option<&'a str>,
+}
+
+/// What of a key becomes ours, by what it says now: one that says something else than `true` protects nothing. What cannot
+/// be written down, to be put back, stays as it is.
+fn own<'a>(key: &'a str, now: Option<&'a str>) -> Option<Owned<'a>> {
+    let owned = Owned { key, before: now };
+    match now {
+        None => Some(owned),
+        Some(other) => (other != "true" && !other.contains([',', '='])).then_some(owned),
+    }
+}
+
+/// The part after the colon of `id:key,key=before`.
+fn written(owned: &[Owned<'_>]) -> String {
+    let one = |owned: &Owned<'_>| match owned.before {
+        Some(before) => format!("{}={before}", owned.key),
+        None => owned.key.to_owned(),
+    };
+    owned.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// What `id:key,key=before` says.
+fn owned(protected: &str) -> Vec<Owned<'_>> {
+    let keys = protected.split_once(':').map_or("", |(_, keys)| keys);
+    let one = |entry| match str::split_once(entry, '=') {
+        Some((key, before)) => Owned { key, before: Some(before) },
+        None => Owned { key: entry, before: None },
+    };
+    keys.split(',').filter(|entry| !entry.is_empty()).map(one).collect()
 }
 
 #[cfg(test)]
@@ -122,6 +154,31 @@ mod tests {
     fn patched(mut node: Value, patch: Option<Value>) -> Value {
         merge(&mut node, &patch.expect("there is something to change"));
         node
+    }
+
+    #[test]
+    fn a_mark_that_protects_nothing_is_replaced_for_a_while_and_put_back() {
+        let before = json!({ names::KARPENTER_DO_NOT_DISRUPT: "10m", names::SCALE_DOWN_DISABLED: "false" });
+        let marked = patched(node(false, before.clone()), put(&node(false, before.clone()), "abc"));
+        let annotations = &marked["metadata"]["annotations"];
+        for key in PROTECTION {
+            assert_eq!(annotations[key], "true", "{key}");
+        }
+        // The next rotation of ours takes over what there was before the first.
+        let next = patched(marked.clone(), put(&marked, "def"));
+        let after = patched(next.clone(), take_off(&next, "def", true));
+        assert_eq!(after["metadata"]["annotations"], before);
+        // So it is for a node that came for the surge.
+        let came = patched(node(false, before.clone()), protect(&node(false, before.clone()), "abc"));
+        let after = patched(came.clone(), take_off(&came, "abc", false));
+        assert_eq!(after["metadata"]["annotations"], before);
+    }
+
+    #[test]
+    fn a_mark_that_cannot_be_written_down_stays_as_it_is() {
+        let odd = node(false, json!({ names::KARPENTER_DO_NOT_DISRUPT: "a,b" }));
+        let marked = patched(odd.clone(), put(&odd, "abc"));
+        assert_eq!(marked["metadata"]["annotations"][names::KARPENTER_DO_NOT_DISRUPT], "a,b");
     }
 
     #[test]
