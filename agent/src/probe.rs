@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What admission refuses or changes is found before anything is touched; what cannot be asked is said. Why so:
-//! `docs/decisions/015-what-a-plan-promises.md`.
+//! `docs/decisions/013-what-a-plan-promises.md`.
 
 mod judge;
 mod quota;
