@@ -191,8 +191,8 @@ fn values(pool: &NodePool, key: &str, objects: &Objects) -> BTreeSet<Box<str>> {
     let seen = objects.claims.items().iter().filter(alike).filter_map(|claim| claim.labels.get(key));
     let listed =
         demands(pool, key).filter(|requirement| requirement.lists()).flat_map(|requirement| &requirement.values);
-    let admitted = |value: &&Box<str>| demands(pool, key).all(|requirement| requirement.admits(Some(value)));
-    seen.chain(listed).filter(admitted).cloned().collect()
+    let admitted = |value: &str| demands(pool, key).all(|requirement| requirement.admits(Some(value)));
+    seen.chain(listed).filter(|value| admitted(value)).cloned().collect()
 }
 
 /// The labels with one of them set; what follows from the zone with it.

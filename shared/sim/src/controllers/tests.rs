@@ -171,7 +171,11 @@ fn status_of_groups(sim: &Sim) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn groups_with_names_tell_of_themselves_in_one_status() {
     let group = |name: &str| Provisioner::new(NodeSpec::new("template").booting(), 3).min(1).group(name);
-    let sim = Sim::start(Settings { provisioners: vec![group("a"), group("b")], ..Settings::default() });
+    let sim = Sim::start(Settings {
+        epoch: Some("2026-01-05T00:00:30Z".parse().unwrap()),
+        provisioners: vec![group("a"), group("b")],
+        ..Settings::default()
+    });
     sim.add_node(NodeSpec::new("n1").label(Provisioner::GROUP_LABEL, "b"));
     sim.run_for(Duration::from_secs(60)).await;
     let status = status_of_groups(&sim);

@@ -31,7 +31,7 @@ impl State {
             self.polled = Some(now);
         }
         // Nodes that pending Pods are meant for are left alone, and here all are.
-        let settled = !store.iter(Kind::Pod).any(|pod| waits(pod));
+        let settled = !store.iter(Kind::Pod).any(waits);
         let claims: Vec<Arc<Value>> = store.iter(Kind::NodeClaim).cloned().collect();
         self.quiet.retain(|name, _| claims.iter().any(|claim| object::text(claim, "/status/nodeName") == name));
         for claim in &claims {
