@@ -474,7 +474,10 @@ impl Memory {
             Done::Reserved(reservation, uid) => {
                 let Reservation { name, pod_uid, class } = reservation;
                 self.note_attempt(&name, &pod_uid, now);
-                self.created.insert(name, Created { uid, pod_uid, class: class.id, at: now });
+                self.created.insert(
+                    name,
+                    Created { uid, pod_uid, class: class.id, offers: Resources::from(&class.requests), at: now },
+                );
             }
             Done::NameTaken(reservation) => self.note_attempt(&reservation.name, &reservation.pod_uid, now),
             Done::Released(uid) => {
@@ -509,6 +512,9 @@ impl Memory {
         self.evicting.remove(uid);
         let count = self.refusals.get(uid).copied().unwrap_or(0);
         let object = format!("Pod {}/{}", eviction.namespace, eviction.name);
+        if !matches!(answer, Answer::Accepted | Answer::Gone | Answer::Replaced) {
+            self.refused_at = Some(now);
+        }
         let (after, code, object, message) = match answer {
             Answer::Accepted => {
                 self.evicting.insert(uid.clone(), Evicting::Accepted(now));

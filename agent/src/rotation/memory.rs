@@ -14,7 +14,7 @@ use super::observation::{Asked, Refused};
 use super::observe::{self, Marks};
 use super::record::Record;
 use crate::cache::decode::Workload;
-use crate::cache::{Pod, State, Volumes};
+use crate::cache::{Pod, Resources, State, Volumes};
 use crate::provider::ProviderObjects;
 use crate::surge::told::AllTold;
 
@@ -45,6 +45,8 @@ pub(super) struct Memory {
     pub(super) evicting: BTreeMap<String, Evicting>,
     /// Evictions that were refused, by UID.
     pub(super) refused: BTreeMap<String, Refused>,
+    /// When an eviction was refused last.
+    pub(super) refused_at: Option<Timestamp>,
     /// How often an eviction was refused in a row, by UID.
     pub(super) refusals: BTreeMap<String, u32>,
     /// Placeholders that were created and are not in the cache yet, by name.
@@ -111,6 +113,7 @@ pub(super) struct Created {
     pub(super) uid: String,
     pub(super) pod_uid: String,
     pub(super) class: String,
+    pub(super) offers: Resources,
     pub(super) at: Timestamp,
 }
 

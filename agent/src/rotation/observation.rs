@@ -8,7 +8,7 @@ use rotate_shared::Amounts;
 use rotate_shared::plan::Notice;
 
 use crate::cache::volumes::ClaimKey;
-use crate::cache::{Owner, Partition};
+use crate::cache::{Owner, Partition, Resources};
 use crate::provider::{Loan, Order, Removal};
 use crate::surge::constraints::Placement;
 
@@ -38,6 +38,10 @@ pub struct Observation {
     pub shutting_down: Vec<String>,
     /// Pods that the scheduler intends to put on the candidate: `namespace/name`.
     pub arriving: Vec<String>,
+    /// When evictions may go on: one was refused a moment ago.
+    pub refused_until: Option<Timestamp>,
+    /// An eviction is on its way to the API server.
+    pub asking: bool,
     /// Disruption budgets that [`Leaving::budget`] points to.
     pub budgets: Vec<Budget>,
     /// The owners of the Pods to move.
@@ -274,6 +278,8 @@ pub struct Need {
     pub path: String,
     /// The class of its room.
     pub class: String,
+    /// How much room it needs.
+    pub requests: Resources,
     /// The Pod left or is leaving, and its replacement has not landed.
     pub pending: Option<Pending>,
     /// UIDs of held placeholders in whose place it would run.
@@ -329,6 +335,8 @@ pub struct Room {
     pub uid: String,
     /// The UID of the Pod it was made for.
     pub pod_uid: String,
+    /// How much it holds.
+    pub offers: Resources,
     /// Whether it holds room.
     pub state: RoomState,
 }

@@ -35,6 +35,9 @@ use crate::surge::promise::promise;
 /// How long a disruption budget is closed before one of its Pods is asked for all the same.
 const POLL_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
+/// How long after a refused eviction none is asked for: refusals cost the API server as much as evictions do.
+const BETWEEN_REFUSALS: SignedDuration = SignedDuration::from_secs(5);
+
 /// Takes an observation. `slot` is what the queue says of this rotation.
 pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot, now: Timestamp) -> Observation {
     let known = Known { entry, state, memory, now };
@@ -82,6 +85,8 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         leaving,
         shutting_down,
         arriving: arriving(&known),
+        refused_until: memory.refused_at.and_then(|at| at.checked_add(BETWEEN_REFUSALS).ok()),
+        asking: memory.evicting.values().any(|evicting| *evicting == Evicting::Sent),
         budgets,
         owners: groups.into_iter().map(|group| group.seen).collect(),
         needs,

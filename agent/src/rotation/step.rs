@@ -12,6 +12,7 @@
 
 mod drain;
 mod ending;
+mod lumps;
 mod ordering;
 mod removing;
 mod room;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -16,6 +17,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
     seen: Arc<Mutex<Seen>>,
+    /// A placeholder holds room for as many Pods as go into it.
+    shared: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +61,11 @@ impl Guard {
         }))
     }
 
+    /// From here on Pods may share a placeholder.
+    pub(crate) fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
     /// What was wrong so far.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.seen.lock().violations.clone()
@@ -86,6 +94,7 @@ impl Guard {
         held.sort_unstable();
         for need in &needs {
             match held.iter().position(|room| room >= need) {
+                Some(place) if self.shared.load(Ordering::Relaxed) => held[place] -= need,
                 Some(place) => drop(held.remove(place)),
                 None => {
                     return Err(format!("{name} is evicted without room: needs {needs:?}, left of the room {held:?}"));

@@ -15,6 +15,7 @@ mod hook;
 mod leaders;
 mod pressure;
 mod restart;
+mod single;
 mod surge;
 
 /// What every agent in here reads; `tests/rotation_scoped` runs the same tests with the other.

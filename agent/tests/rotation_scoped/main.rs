@@ -25,6 +25,8 @@ mod leaders;
 mod pressure;
 #[path = "../rotation/restart.rs"]
 mod restart;
+#[path = "../rotation/single.rs"]
+mod single;
 #[path = "../rotation/surge.rs"]
 mod surge;
 

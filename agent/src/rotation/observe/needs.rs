@@ -58,6 +58,8 @@ pub(super) fn needs(known: &Known<'_>, groups: &[Group<'_>], rooms: &[RoomKnown<
             uid: moved.uid.clone(),
             path: format!("{}/{}", moved.namespace, moved.name),
             class: class.id.clone(),
+            // Where neither it nor its original was ever seen, it may need all of the class.
+            requests: pod.map_or_else(|| Resources::from(&class.requests), |pod| pod.shape.requests.clone()),
             coming: coming.map(|room| room.seen.uid.clone()).collect(),
             serves,
             attempt,

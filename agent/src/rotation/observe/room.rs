@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use rotate_shared::names;
 
-use crate::cache::{Pod, PodPhase, State};
+use crate::cache::{Pod, PodPhase, Resources, State};
 use crate::provider;
 use crate::rotation::observation::{Need, Room, RoomState};
 use crate::rotation::progress::Known;
@@ -45,7 +45,13 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
             *message = Some(told.words.clone());
         }
         rooms.push(RoomKnown {
-            seen: Room { name: pod.name.to_string(), uid: pod.uid.to_string(), pod_uid: label(names::POD_UID), state },
+            seen: Room {
+                name: pod.name.to_string(),
+                uid: pod.uid.to_string(),
+                pod_uid: label(names::POD_UID),
+                offers: pod.shape.requests.clone(),
+                state,
+            },
             class: record.class(&label(names::CLASS)),
             released,
             pod: Some(pod),
@@ -55,7 +61,13 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
         let released = memory.released.contains_key(&created.uid);
         let state = if released { RoomState::Ending } else { RoomState::Coming { message: None } };
         rooms.push(RoomKnown {
-            seen: Room { name: name.clone(), uid: created.uid.clone(), pod_uid: created.pod_uid.clone(), state },
+            seen: Room {
+                name: name.clone(),
+                uid: created.uid.clone(),
+                pod_uid: created.pod_uid.clone(),
+                offers: created.offers.clone(),
+                state,
+            },
             class: record.class(&created.class),
             released,
             pod: None,
@@ -69,6 +81,7 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
                     name: name.clone(),
                     uid: name.clone(),
                     pod_uid: reservation.pod_uid.clone(),
+                    offers: Resources::from(&reservation.class.requests),
                     state: RoomState::Creating,
                 },
                 class: record.class(&reservation.class.id),

@@ -262,7 +262,13 @@ fn room_is_judged_for_a_replacement_that_does_not_exist_yet_by_the_pod_that_left
 fn a_placeholder_that_was_created_is_coming_before_the_cache_shows_it() {
     let entry = entry(&["p1"]);
     let state = cluster(&entry, &["b"], [old("p1")]);
-    let created = Created { uid: "u".to_owned(), pod_uid: "p1".to_owned(), class: "a".to_owned(), at: after(59) };
+    let created = Created {
+        uid: "u".to_owned(),
+        pod_uid: "p1".to_owned(),
+        class: "a".to_owned(),
+        offers: Default::default(),
+        at: after(59),
+    };
     let mut memory = Memory::default();
     memory.created.insert("room-x".to_owned(), created);
     memory.attempts.insert("p1".to_owned(), (0, after(59)));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rotate_shared::SurgeMode;
 use rotate_shared::plan::Notice;
 
 use super::Turn;
@@ -23,7 +24,11 @@ impl Turn<'_> {
             return;
         }
         let on_the_way = |need: &Need| need.pending.as_ref().is_some_and(|pending| !pending.overdue);
-        let one_by_one = self.reserves();
+        // One placeholder for all: whoever lands first takes it from the others, so that all leave at once.
+        let one_by_one = self.record.options.surge == SurgeMode::PerPod;
+        // At most one refusal in a while: once one was refused, the others are asked for one at a time, and later.
+        let careful = self.seen.refused_until.is_some();
+        let too_soon = self.seen.refused_until.is_some_and(|until| until > self.now) || careful && self.seen.asking;
         if one_by_one && self.seen.needs.iter().any(on_the_way) {
             return;
         }
@@ -39,6 +44,9 @@ impl Turn<'_> {
             if self.is_held_up(pod, &mut allowed, &mut shown) {
                 continue;
             }
+            if too_soon {
+                continue;
+            }
             let grace = self.record.options.grace_period_seconds;
             self.effects.push(Effect::Evict(Eviction {
                 namespace: pod.namespace.clone(),
@@ -47,7 +55,7 @@ impl Turn<'_> {
                 grace_period_seconds: (grace >= 0).then_some(grace),
                 bypass: self.record.options.disable_eviction,
             }));
-            if one_by_one && pod.class.is_some() {
+            if careful || one_by_one && pod.class.is_some() {
                 return;
             }
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use rotate_shared::{Code, names};
+use rotate_shared::{Code, SurgeMode, names};
 
 use super::{Turn, notice};
 use crate::cache::Resources;
@@ -35,6 +35,9 @@ impl Turn<'_> {
     /// covered. Several needs are never covered by the same placeholder, so that all that are covered may be evicted at
     /// once.
     pub(super) fn hold_room(&mut self, wanted: impl Fn(&Need) -> bool, create: bool) -> Cover {
+        if self.record.options.surge == SurgeMode::Single {
+            return self.hold_lumps(wanted, create);
+        }
         // Replacements that are on the way come first: they win the placeholders over Pods that still run.
         // Then those whose own placeholder exists: whoever is left over is one for whom none was made yet.
         let room = &self.seen.room;
@@ -130,7 +133,7 @@ impl Turn<'_> {
         self.effects.extend(reservations);
     }
 
-    fn release(&mut self, room: &Room) {
+    pub(super) fn release(&mut self, room: &Room) {
         self.effects.push(Effect::Release { name: room.name.clone(), uid: room.uid.clone() });
     }
 
@@ -188,7 +191,7 @@ impl Turn<'_> {
 }
 
 /// Whether a replacement exists that does not take a placeholder's room by itself.
-fn waits_for_release(need: &Need) -> bool {
+pub(super) fn waits_for_release(need: &Need) -> bool {
     let Some(Pending { pod: Some(_), nominated: false, cannot_preempt, stuck, .. }) = &need.pending else {
         return false;
     };
@@ -196,6 +199,6 @@ fn waits_for_release(need: &Need) -> bool {
 }
 
 /// Whether there is a placeholder that could be deleted.
-fn is_there(room: &Room) -> bool {
+pub(super) fn is_there(room: &Room) -> bool {
     !matches!(room.state, RoomState::Creating | RoomState::Ending)
 }

@@ -2,6 +2,7 @@
 
 mod draining;
 mod ending;
+mod lumps;
 mod ordering;
 mod queue;
 mod random;
@@ -18,7 +19,7 @@ use rotate_shared::options::Options;
 use rotate_shared::plan::Provider;
 
 use super::*;
-use crate::cache::Owner;
+use crate::cache::{Owner, Resources};
 use crate::drain::evict::Eviction;
 use crate::provider::Removal;
 use crate::rotation::effect::Reservation;
@@ -66,7 +67,13 @@ fn fresh(name: &str) -> Fresh {
 
 fn held(name: &str) -> Room {
     let state = RoomState::Held { node: "b".to_owned(), misfit: None };
-    Room { name: format!("room-{name}"), uid: format!("uid-{name}"), pod_uid: "p1".to_owned(), state }
+    Room {
+        name: format!("room-{name}"),
+        uid: format!("uid-{name}"),
+        pod_uid: "p1".to_owned(),
+        offers: Resources::default(),
+        state,
+    }
 }
 
 fn in_state(name: &str, state: RoomState) -> Room {
