@@ -230,6 +230,7 @@ impl cli::RotationFlags {
         Ok(OptionsRequest {
             surge: self.surge.map(|surge| match surge {
                 cli::Surge::PerPod => SurgeMode::PerPod,
+                cli::Surge::Single => SurgeMode::Single,
                 cli::Surge::None => SurgeMode::None,
             }),
             surge_timeout_seconds: self.surge_timeout.map(cli::GoDuration::whole_seconds),

@@ -236,8 +236,8 @@ pub(crate) struct RotationFlags {
     /// Delete Pods instead of evicting them; bypasses PodDisruptionBudgets
     #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) disable_eviction: Option<bool>,
-    /// How room is reserved: per-pod holds room for each Pod before it is evicted, none is a plain drain [default: per-pod]
-    #[arg(long, value_enum, value_name = "per-pod|none", hide_possible_values = true)]
+    /// How room is reserved: per-pod holds room for each Pod before it is evicted, single holds it for all in one place, none is a plain drain [default: per-pod]
+    #[arg(long, value_enum, value_name = "per-pod|single|none", hide_possible_values = true)]
     pub(crate) surge: Option<Surge>,
     /// Give up, and put everything back, where the room has not come by then [default: 15m]
     #[arg(long, value_name = "DURATION", value_parser = duration())]
@@ -391,6 +391,8 @@ pub(crate) enum DryRun {
 pub(crate) enum Surge {
     /// One placeholder for each Pod to move.
     PerPod,
+    /// One placeholder for all of them.
+    Single,
     /// No room is reserved.
     None,
 }
