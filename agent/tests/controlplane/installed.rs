@@ -19,6 +19,7 @@ use crate::harness::ControlPlane;
 use crate::harness::nodes::FakeNode;
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
+use crate::karpenter::{self, Karpenter, NodePool};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -36,6 +37,8 @@ pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
     succeeded(&viewer, &begun).await?;
     ensure!(Api::<Node>::all(client.clone()).get_opt(&candidate).await?.is_none());
 
+    rotate_a_node_of_karpenters(&plane, &client, &operator).await?;
+
     agent.end_in_order().await?;
     let lease = Api::<Lease>::namespaced(client, names::NAMESPACE).get(names::AGENT).await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
@@ -50,6 +53,25 @@ pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
         ensure!(!discovery, "asked for {}", request.uri);
     }
     Ok(())
+}
+
+/// Its pools are read, and the candidate's NodeClaim is deleted.
+async fn rotate_a_node_of_karpenters(plane: &ControlPlane, client: &Client, operator: &Client) -> Result<()> {
+    let _karpenter = Karpenter::start(plane).await?;
+    NodePool::new("general", "c-2").create(client).await?;
+    let only_there = Some([(karpenter::POOL.to_owned(), "general".to_owned())].into());
+    let fleet = Workload::new("shop", "fleet", 2).request("cpu", "900m").spec(|spec| spec.node_selector = only_there);
+    fleet.deployment(client).await?;
+    let pods = workloads::running(client, "shop", "fleet", 2, SOON).await?;
+    let body = json!({ "nodes": [workloads::node_of(&pods[0])] });
+    let begun = post::<RotationList>(operator, "/v1/rotations", &body).await?.items.remove(0);
+    let end = succeeded(operator, &begun).await?;
+    ensure!(end.progress.landed == 2, "{end:#?}");
+    eventually("the candidate's NodeClaim to go", SOON, async || {
+        let claims = karpenter::claims_of(client, "general").await?;
+        Ok((claims.len() == 1 && karpenter::node_of(&claims[0]) != begun.node).then_some(()))
+    })
+    .await
 }
 
 /// `--pod-cache=scoped`: a whole rotation, and never a list or a watch of every Pod.

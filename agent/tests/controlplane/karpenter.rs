@@ -206,7 +206,7 @@ impl NodePool {
                 ],
             },
         });
-        let disruption = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]});
+        let disruption = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
         let object = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
             "spec": {"template": template, "disruption": disruption},
@@ -217,6 +217,11 @@ impl NodePool {
     /// How long its nodes boot.
     pub(crate) fn boot(self, boot: Duration) -> Self {
         self.change(|spec| spec["template"]["metadata"]["annotations"][READY_AFTER] = boot.as_secs().to_string().into())
+    }
+
+    /// Lets Karpenter take its nodes away whenever it wants to.
+    pub(crate) fn disrupted(self) -> Self {
+        self.change(|spec| spec["disruption"]["budgets"] = json!([{"nodes": "100%"}]))
     }
 
     /// Its zones.

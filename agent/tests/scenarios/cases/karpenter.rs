@@ -5,6 +5,7 @@
 mod constraints;
 mod disruption;
 mod figures;
+mod limits;
 mod rotation;
 
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::world::{SHOP, SOON, World};
 
 pub(super) fn cases() -> Vec<Case> {
     let figures = figures::cases().into_iter().map(|case| Case { simulated: false, ..case });
-    let cases = [rotation::cases(), constraints::cases(), disruption::cases()].concat().into_iter();
+    let cases = [rotation::cases(), limits::cases(), constraints::cases(), disruption::cases()].concat().into_iter();
     let cases = cases.map(|case| Case { simulated: !REAL_ONLY.contains(&case.name), ..case });
     cases.chain(figures).collect()
 }
@@ -37,7 +38,7 @@ const REAL_ONLY: [&str; 1] = ["karpenter::nodes_that_cannot_be_launched_are_roll
 const GENERAL: &str = "general";
 
 /// How long nodes boot, where a scenario needs to see them booting.
-const BOOT: Duration = Duration::from_secs(4);
+const BOOT: Duration = Duration::from_secs(3);
 
 /// A pool of nodes with 3900m CPU for Pods.
 fn general() -> NodePool {

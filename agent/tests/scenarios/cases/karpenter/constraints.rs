@@ -2,7 +2,8 @@
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, TopologySpreadConstraint, Volume,
+    Affinity, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodAffinityTerm,
+    PodAntiAffinity, TopologySpreadConstraint, Volume,
 };
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -22,6 +23,7 @@ pub(super) fn cases() -> Vec<Case> {
         "karpenter":
         accelerators_come_with_the_node,
         a_zone_spread_keeps_its_zone,
+        anti_affinity_of_our_own_and_of_others_brings_a_node,
         a_volume_of_a_zone_brings_a_node_of_that_zone,
         one_big_pod_is_not_stranded_by_four_small_ones,
         a_pod_that_cannot_preempt_gets_its_room,
@@ -70,6 +72,33 @@ async fn a_zone_spread_keeps_its_zone(world: &World) -> Result<()> {
         ensure!(same != (node == nodes[1].name_any()), "{node} is not where it should be");
     }
     Ok(())
+}
+
+/// Two Pods that keep apart from each other, and a guard that keeps both away: there is room beside each of them, and none
+/// of it will do.
+async fn anti_affinity_of_our_own_and_of_others_brings_a_node(world: &World) -> Result<()> {
+    let _karpenter = world.backend.karpenter().await?;
+    general().create(&world.client).await?;
+    let apart = |from: &str| {
+        let term = PodAffinityTerm {
+            topology_key: names::HOSTNAME.to_owned(),
+            label_selector: Some(app(from)),
+            ..PodAffinityTerm::default()
+        };
+        let required = Some(vec![term]);
+        let anti =
+            PodAntiAffinity { required_during_scheduling_ignored_during_execution: required, ..Default::default() };
+        Some(Affinity { pod_anti_affinity: Some(anti), ..Affinity::default() })
+    };
+    Workload::new(SHOP, "web", 2).spec(|spec| spec.affinity = apart("web")).deployment(&world.client).await?;
+    world.running("web", 2).await?;
+    Workload::new(SHOP, "guard", 1).spec(|spec| spec.affinity = apart("web")).deployment(&world.client).await?;
+    world.running("guard", 1).await?;
+    let before = nodes_of_app(world, "web", 2).await?;
+    ensure!(nodes_of(world, GENERAL).await?.len() == 3 && before[0] != before[1], "{before:?}");
+    let agent = world.agent().await?;
+    let begun = rotate(world, &agent, &before[0]).await?;
+    rotated(world, &agent, &begun.id, GENERAL, 1).await.map(drop)
 }
 
 async fn a_volume_of_a_zone_brings_a_node_of_that_zone(world: &World) -> Result<()> {

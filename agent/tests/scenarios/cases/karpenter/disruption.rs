@@ -22,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
         "karpenter":
         neither_node_is_consolidated_while_we_drain,
         neither_node_is_replaced_for_drift_while_we_drain,
+        a_candidate_that_expires_while_we_drain_is_left_to_karpenter_and_room_is_kept,
         a_node_that_expires_while_we_drain_into_it_is_replaced_first,
     ]
 }
@@ -41,7 +42,7 @@ async fn slow_to_drain(world: &World, pool: &NodePool, starts_after: &str) -> Re
 }
 
 async fn neither_node_is_consolidated_while_we_drain(world: &World) -> Result<()> {
-    let pool = general().change(|spec| spec["disruption"]["consolidateAfter"] = "0s".into());
+    let pool = general().disrupted().change(|spec| spec["disruption"]["consolidateAfter"] = "0s".into());
     let (_karpenter, agent, candidate) = slow_to_drain(world, &pool, STARTS_AFTER).await?;
     let mut claims = Claims::of(world).await?;
     let since = world.recorder.now();
@@ -56,11 +57,10 @@ async fn neither_node_is_consolidated_while_we_drain(world: &World) -> Result<()
 }
 
 async fn neither_node_is_replaced_for_drift_while_we_drain(world: &World) -> Result<()> {
-    let held = general().change(|spec| spec["disruption"]["budgets"] = json!([{"nodes": "0"}]));
-    let (_karpenter, agent, candidate) = slow_to_drain(world, &held, STARTS_AFTER).await?;
+    let (_karpenter, agent, candidate) = slow_to_drain(world, &general(), STARTS_AFTER).await?;
     let generation = |number: &str| {
         let label = json!({"generation": number});
-        general().change(|spec| spec["template"]["metadata"]["labels"] = label)
+        general().disrupted().change(|spec| spec["template"]["metadata"]["labels"] = label)
     };
     let mut claims = Claims::of(world).await?;
     let since = world.recorder.now();
@@ -75,6 +75,23 @@ async fn neither_node_is_replaced_for_drift_while_we_drain(world: &World) -> Res
     ensure!(claims.drifted == 2, "{} of two nodes drifted", claims.drifted);
     world.phase(&agent, &begun.id, Phase::Succeeded).await?;
     world.room_was_there(since, 4)?;
+    world.nothing_left().await
+}
+
+/// Expiry heeds no annotation: Karpenter drains what is left, and finds room for it.
+async fn a_candidate_that_expires_while_we_drain_is_left_to_karpenter_and_room_is_kept(world: &World) -> Result<()> {
+    let (_karpenter, agent, candidate) = slow_to_drain(world, &expiring("22s"), "5").await?;
+    // What comes later stays.
+    expiring("Never").replace(&world.client).await?;
+    let since = world.recorder.now();
+    let begun = rotate(world, &agent, &candidate).await?;
+    let draining = world.phase(&agent, &begun.id, Phase::Draining).await?;
+    let done = world.phase(&agent, &begun.id, Phase::Superseded).await?;
+    ensure!(draining.progress.to_move == 4 && done.progress.evicted < 4, "{done:#?}");
+    gone(world, &candidate).await?;
+    world.running("web", 4).await?;
+    world.room_was_there(since, 4)?;
+    settled(world, GENERAL, 1).await?;
     world.nothing_left().await
 }
 
@@ -93,12 +110,9 @@ async fn a_node_that_expires_while_we_drain_into_it_is_replaced_first(world: &Wo
     world.nothing_left().await
 }
 
-/// The pool with another lifetime for its nodes, and no replacement because of the change.
+/// The pool with another lifetime for its nodes: no budget holds that up.
 fn expiring(after: &str) -> NodePool {
-    let by_expiry_only = json!([{"nodes": "0"}]);
-    general()
-        .change(|spec| spec["template"]["spec"]["expireAfter"] = after.into())
-        .change(|spec| spec["disruption"]["budgets"] = by_expiry_only)
+    general().change(|spec| spec["template"]["spec"]["expireAfter"] = after.into())
 }
 
 /// The NodeClaims that there were.

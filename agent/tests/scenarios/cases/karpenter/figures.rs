@@ -1,6 +1,7 @@
 //! What a rotation costs: waiting Pods, missing Pods, and what the agent asks of the API server.
 //!
-//! `docs/bench/karpenter.txt` has a longer series, beside other tools. `ROTATE_FIGURES=FILE` appends one line a rotation.
+//! `docs/bench/karpenter.txt` has a longer series, beside other tools. `ROTATE_FIGURES=FILE` appends one line a rotation,
+//! `ROTATE_RUNS=N` makes it N rotations.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -39,7 +40,7 @@ async fn rotations_of_full_nodes_cost_what_was_promised(world: &World) -> Result
     world.running("web", 4).await?;
     general().boot(REAL_BOOT).replace(&world.client).await?;
     let agent = world.agent().await?;
-    for run in 1..=3 {
+    for run in 1..=runs(3)? {
         let figures = Figures::of_a_rotation(world, &agent, SurgeMode::PerPod).await?;
         figures.append("per-pod")?;
         figures.check().with_context(|| format!("rotation {run}: {figures:#?}"))?;
@@ -57,12 +58,19 @@ async fn evictions_under_a_budget_are_seldom_refused(world: &World) -> Result<()
     let boot = if std::env::var_os(FIGURES).is_some() { REAL_BOOT } else { BOOT };
     general().boot(boot).replace(&world.client).await?;
     let agent = world.agent().await?;
-    let figures = Figures::of_a_rotation(world, &agent, SurgeMode::PerPod).await?;
-    figures.append("per-pod, PDB maxUnavailable 1")?;
-    figures.check().with_context(|| format!("{figures:#?}"))?;
-    let most = usize::try_from(figures.wall.as_secs() / 5)?;
-    ensure!(figures.refused <= most && figures.writes <= 3 * PODS + 15, "{figures:#?}");
+    for run in 1..=runs(1)? {
+        let figures = Figures::of_a_rotation(world, &agent, SurgeMode::PerPod).await?;
+        figures.append("per-pod, PDB maxUnavailable 1")?;
+        figures.check().with_context(|| format!("rotation {run}: {figures:#?}"))?;
+        let most = usize::try_from(figures.wall.as_secs() / 5)?;
+        ensure!(figures.refused <= most && figures.writes <= 3 * PODS + 15, "rotation {run}: {figures:#?}");
+    }
     Ok(())
+}
+
+/// How many rotations are measured, `usual` unless somebody wants a series.
+fn runs(usual: u32) -> Result<u32> {
+    Ok(std::env::var("ROTATE_RUNS").ok().map(|runs| runs.parse()).transpose()?.unwrap_or(usual))
 }
 
 /// Names a file that the figures are appended to.

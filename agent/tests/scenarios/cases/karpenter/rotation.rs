@@ -4,11 +4,12 @@ use anyhow::{Result, ensure};
 use rotate_agent::Agent;
 use rotate_shared::{OptionsRequest, Phase};
 
-use super::{BOOT, GENERAL, general, gone, one_full_node, options, rotate, rotated, settled};
+use super::{BOOT, GENERAL, general, gone, nodes_of, one_full_node, options, rotate, rotated, settled};
 use crate::cases::{Case, cases};
 use crate::harness::wait::eventually;
+use crate::harness::workloads::Workload;
 use crate::karpenter;
-use crate::world::{SOON, World, is_cordoned};
+use crate::world::{SHOP, SOON, World, is_cordoned};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -17,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         karpenter_may_be_killed_while_its_node_boots_and_while_the_old_one_goes,
         a_node_that_does_not_boot_in_time_is_rolled_back,
         nodes_that_cannot_be_launched_are_rolled_back,
+        a_node_that_others_scaled_up_meanwhile_is_not_taken_back,
     ]
 }
 
@@ -86,4 +88,26 @@ async fn rolled_back(
     ensure!(!is_cordoned(&after), "still cordoned");
     ensure!(after.metadata.annotations == before.metadata.annotations, "annotations differ");
     Ok(())
+}
+
+/// Somebody else's Pods bring a node while we surge. The rotation is cancelled when it has a node of its own: that one is
+/// given back, the other one stays, and so it does where the Pods have taken our room.
+async fn a_node_that_others_scaled_up_meanwhile_is_not_taken_back(world: &World) -> Result<()> {
+    let (_karpenter, agent, candidate) = one_full_node(world, general()).await?;
+    let begun = rotate(world, &agent, &candidate).await?;
+    world.phase(&agent, &begun.id, Phase::Surging).await?;
+    // Too large to share a node with our placeholders.
+    Workload::new(SHOP, "other", 1).request("cpu", "3").deployment(&world.client).await?;
+    world.running("other", 1).await?;
+    world.cancel(&agent, &begun.id).await?;
+    let done = world.until(&agent, &begun.id, "its end", |it| it.phase.is_terminal()).await?;
+    ensure!(done.phase == Phase::RolledBack, "{done:#?}");
+
+    settled(world, GENERAL, 2).await?;
+    let other = world.running("other", 1).await?.remove(0);
+    let left: Vec<_> = nodes_of(world, GENERAL).await?.iter().map(kube::ResourceExt::name_any).collect();
+    let host = crate::harness::workloads::node_of(&other);
+    ensure!(left.contains(&host) && left.contains(&candidate), "{left:?} without {host} or {candidate}");
+    world.running("web", 4).await?;
+    world.nothing_left().await
 }
