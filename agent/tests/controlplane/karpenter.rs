@@ -240,16 +240,29 @@ impl NodePool {
         self
     }
 
-    /// Creates it.
+    /// Creates it, and waits until Karpenter launches nodes for it.
     pub(crate) async fn create(&self, client: &Client) -> Result<()> {
-        post(client, "/apis/karpenter.sh/v1/nodepools", &self.0).await
+        post(client, "/apis/karpenter.sh/v1/nodepools", &self.0).await?;
+        self.ready(client).await
     }
 
-    /// Makes the pool as this one is; what has been launched stays as it is.
+    /// Makes the pool as this one is, and waits as long; what has been launched stays as it is.
     pub(crate) async fn replace(&self, client: &Client) -> Result<()> {
         let name = self.0["metadata"]["name"].as_str().context("a name")?;
         let spec = json!({"spec": self.0["spec"]});
         node_pools(client).patch(name, &PatchParams::default(), &Patch::Merge(&spec)).await?;
-        Ok(())
+        self.ready(client).await
+    }
+
+    async fn ready(&self, client: &Client) -> Result<()> {
+        let name = self.0["metadata"]["name"].as_str().context("a name")?;
+        eventually(&format!("NodePool {name} to get ready"), SOON, async || {
+            let pool = node_pools(client).get(name).await?;
+            let conditions = pool.data["status"]["conditions"].as_array().into_iter().flatten();
+            let mut ready = conditions.into_iter().filter(|it| it["type"] == "Ready" && it["status"] == "True");
+            let generation = pool.metadata.generation;
+            Ok(ready.any(|it| it["observedGeneration"].as_i64() == generation).then_some(()))
+        })
+        .await
     }
 }

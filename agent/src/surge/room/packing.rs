@@ -238,11 +238,11 @@ impl<'a> Packing<'a> {
     fn new_node_of(&self, source: usize, asker: &Asker<'_>) -> Result<(Arc<Node>, &'a NewNode), String> {
         let headroom = &self.headroom[source];
         let brought = self.kinds.iter().filter(|(of, _)| *of == source).count();
-        if headroom.shapes.is_empty() {
-            return Err("no node of it was seen, so that nothing can be promised of one".to_owned());
-        }
         if headroom.nodes_left.is_some_and(|left| brought >= usize::try_from(left).unwrap_or(usize::MAX)) {
             return Err(headroom.limit.clone());
+        }
+        if headroom.shapes.is_empty() {
+            return Err("no node of it was seen, so that nothing can be promised of one".to_owned());
         }
         let name = format!("{} #{}", headroom.source, self.joined.len() + 1);
         let mut kinds: Vec<&'a NewNode> = headroom.shapes.iter().collect();

@@ -110,11 +110,7 @@ async fn gone(world: &World, node: &str) -> Result<()> {
 
 /// Rotates with the options that somebody gets who names none.
 async fn rotate(world: &World, agent: &Agent, node: &str) -> Result<Rotation> {
-    world.rotate(agent, node, options()).await
-}
-
-fn options() -> OptionsRequest {
-    OptionsRequest { then: Some(rotate_shared::options::Then::Delete), ..OptionsRequest::default() }
+    world.rotate(agent, node, OptionsRequest::default()).await
 }
 
 /// The nodes that an app's Pods run on.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rotate_agent::Agent;
-use rotate_shared::{Phase, SurgeMode};
+use rotate_shared::{OptionsRequest, Phase, SurgeMode};
 
-use super::{BOOT, GENERAL, full, general, gone, only_node, options, settled};
+use super::{BOOT, GENERAL, full, general, gone, only_node, settled};
 use crate::cases::{Case, cases};
 use crate::harness::nodes::READY_AFTER;
 use crate::harness::workloads;
@@ -100,7 +100,7 @@ impl Figures {
         let candidate = only_node(world, GENERAL).await?;
         let mark = world.backend.mark()?;
         let since = world.recorder.now();
-        let options = rotate_shared::OptionsRequest { surge: Some(surge), ..options() };
+        let options = OptionsRequest { surge: Some(surge), ..OptionsRequest::default() };
         let begun = world.rotate(agent, &candidate, options).await?;
         world.phase(agent, &begun.id, Phase::Succeeded).await?;
         gone(world, &candidate).await?;

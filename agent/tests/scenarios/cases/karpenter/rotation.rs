@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use rotate_agent::Agent;
 use rotate_shared::{OptionsRequest, Phase};
 
-use super::{BOOT, GENERAL, general, gone, nodes_of, one_full_node, options, rotate, rotated, settled};
+use super::{BOOT, GENERAL, general, gone, nodes_of, one_full_node, rotate, rotated, settled};
 use crate::cases::{Case, cases};
 use crate::harness::wait::eventually;
 use crate::harness::workloads::Workload;
@@ -77,7 +77,7 @@ async fn rolled_back(
 ) -> Result<()> {
     let before = world.get_node(candidate).await?;
     let since = world.recorder.now();
-    let options = OptionsRequest { surge_timeout_seconds: Some(5), ..options() };
+    let options = OptionsRequest { surge_timeout_seconds: Some(5), ..OptionsRequest::default() };
     let begun = world.rotate(agent, candidate, options).await?;
     world.phase(agent, &begun.id, Phase::Surging).await?;
     happens().await?;
