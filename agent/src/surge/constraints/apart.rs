@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rotate_shared::names::{HOSTNAME, ROOM_NAMESPACE};
+use rotate_shared::names::{self, HOSTNAME, ROOM_NAMESPACE};
 
 use super::Placement;
 use crate::cache::index::AntiAffine;
@@ -12,8 +12,10 @@ use crate::cache::shape::PodTerm;
 use crate::cache::{Pod, State};
 use crate::surge::terms;
 
-/// Labels that differ between the revisions of one workload.
-const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
+/// Labels that differ between Pods of one workload: by their revision, and by where they run, which the API server writes
+/// on a Pod at its bind (`PodTopologyLabelsAdmission`, on by default since 1.35).
+const PASSING_LABELS: [&str; 4] =
+    ["controller-revision-hash", "pod-template-hash", names::ZONE, "topology.kubernetes.io/region"];
 
 /// Keeps the placeholder off hosts with Pods that the selector means. Where it means the Pod itself, its siblings'
 /// placeholders must keep off each other too: they carry the labels that it selects by, and it looks at them as well.
@@ -113,12 +115,12 @@ pub(super) fn repellents(pod: &Pod, state: &State) -> Vec<Repellents> {
     found.into_iter().map(|((_, _, topology_key), pods)| Repellents { topology_key, pods }).collect()
 }
 
-/// A term by which the placeholder keeps off those who keep its Pod off, of a host or of a wider domain: they are told by the labels that all of them
-/// have, those of a revision aside.
+/// A term by which the placeholder keeps off those who keep its Pod off, of a host or of a wider domain: they are told by
+/// the labels that all of them have, those aside that come and go.
 pub(super) fn inverse(Repellents { topology_key, pods }: &Repellents) -> Option<PodTerm> {
     let (first, rest) = pods.split_first()?;
     let common = first.labels.iter().filter(|(key, value)| {
-        !REVISION_LABELS.contains(key) && rest.iter().all(|pod| pod.labels.get(key) == Some(*value))
+        !PASSING_LABELS.contains(key) && rest.iter().all(|pod| pod.labels.get(key) == Some(*value))
     });
     let expressions: Vec<_> = common
         .map(|(key, value)| Expression { key: key.into(), operator: Operator::In, values: vec![value.into()] })

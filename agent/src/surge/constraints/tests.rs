@@ -310,6 +310,7 @@ fn repelling(namespace: &str, key: &str, term: &Value) -> Pod {
 fn another_workloads_hostname_anti_affinity_becomes_the_inverse_term() {
     let mut guard = repelling("shop", HOSTNAME, &json!({}));
     std::sync::Arc::make_mut(&mut guard.labels).insert("pod-template-hash", "7f");
+    std::sync::Arc::make_mut(&mut guard.labels).insert("topology.kubernetes.io/zone", "a");
     let placement = translated_among(&json!({}), [guard]).unwrap();
     assert_eq!(describe(&placement), ["not on a host with Pods app=db of shop"]);
     assert!(placement.labels.is_empty());
