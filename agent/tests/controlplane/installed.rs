@@ -25,6 +25,8 @@ const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
     let (plane, client, candidate) = installed().await?;
+    // Before the agent, which asks only every few minutes again for what is not installed.
+    let _karpenter = Karpenter::start(&plane).await?;
     let before = plane.audit().mark()?;
     let mut agent = Agent::start(&plane, &client, "cluster").await?;
     let operator = agent.caller(&client, "rotate-operator").await?;
@@ -37,7 +39,7 @@ pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
     succeeded(&viewer, &begun).await?;
     ensure!(Api::<Node>::all(client.clone()).get_opt(&candidate).await?.is_none());
 
-    rotate_a_node_of_karpenters(&plane, &client, &operator).await?;
+    rotate_a_node_of_karpenters(&client, &operator).await?;
 
     agent.end_in_order().await?;
     let lease = Api::<Lease>::namespaced(client, names::NAMESPACE).get(names::AGENT).await?;
@@ -56,8 +58,7 @@ pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
 }
 
 /// Its pools are read, and the candidate's NodeClaim is deleted.
-async fn rotate_a_node_of_karpenters(plane: &ControlPlane, client: &Client, operator: &Client) -> Result<()> {
-    let _karpenter = Karpenter::start(plane).await?;
+async fn rotate_a_node_of_karpenters(client: &Client, operator: &Client) -> Result<()> {
     NodePool::new("general", "c-2").create(client).await?;
     let only_there = Some([(karpenter::POOL.to_owned(), "general".to_owned())].into());
     let fleet = Workload::new("shop", "fleet", 2).request("cpu", "900m").spec(|spec| spec.node_selector = only_there);

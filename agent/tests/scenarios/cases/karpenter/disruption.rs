@@ -87,7 +87,8 @@ async fn a_candidate_that_expires_while_we_drain_is_left_to_karpenter_and_room_i
     let begun = rotate(world, &agent, &candidate).await?;
     let draining = world.phase(&agent, &begun.id, Phase::Draining).await?;
     let done = world.phase(&agent, &begun.id, Phase::Superseded).await?;
-    ensure!(draining.progress.to_move == 4 && done.progress.evicted < 4, "{done:#?}");
+    ensure!(draining.progress.to_move == 4 && draining.progress.evicted < 4, "{draining:#?}");
+    ensure!(done.progress.landed == 4, "{done:#?}");
     gone(world, &candidate).await?;
     world.running("web", 4).await?;
     world.room_was_there(since, 4)?;
