@@ -261,7 +261,9 @@ impl NodePool {
             let conditions = pool.data["status"]["conditions"].as_array().into_iter().flatten();
             let mut ready = conditions.into_iter().filter(|it| it["type"] == "Ready" && it["status"] == "True");
             let generation = pool.metadata.generation;
-            Ok(ready.any(|it| it["observedGeneration"].as_i64() == generation).then_some(()))
+            // The simulator counts no generations of conditions.
+            let is_of_now = |it: &Value| it["observedGeneration"].as_i64().is_none_or(|of| Some(of) == generation);
+            Ok(ready.any(is_of_now).then_some(()))
         })
         .await
     }

@@ -92,7 +92,6 @@ async fn a_candidate_that_expires_while_we_drain_is_left_to_karpenter_and_room_i
     gone(world, &candidate).await?;
     world.running("web", 4).await?;
     world.room_was_there(since, 4)?;
-    settled(world, GENERAL, 1).await?;
     world.nothing_left().await
 }
 
