@@ -253,7 +253,8 @@ impl Driver for ClusterApi {
         if !deployment.ordered_by.contains(rotation) {
             return Loan::Settled;
         }
-        let came = |node: &Node| node.created >= since && objects.deployment_of(node).as_ref() == Some(&key);
+        // Times are of whole seconds: one of the same second was there before, since none boots in less.
+        let came = |node: &Node| node.created > since && objects.deployment_of(node).as_ref() == Some(&key);
         let came: Vec<_> = state.nodes().filter(|node| came(node)).collect();
         // Which node came for which of several orders nobody can tell: whichever is idle serves.
         let idle = came.iter().find(|node| {

@@ -154,6 +154,10 @@ async fn what_there_is_to_settle_of_an_order_is_told_by_what_has_come_of_it() {
     assert_eq!(loan(vec![], vec![]).await, Loan::Settled);
     Management::client(fake.client()).order("r1", &Key::new("fleet", "web")).await.unwrap();
     assert_eq!(loan(vec![candidate()], vec![]).await, Loan::Coming);
+    let second = json!({ "metadata": { "creationTimestamp": "2026-01-05T00:05:00Z" } });
+    let before = [node("web-a", second.clone()), node("web-b", second)].to_vec();
+    let pods = ["web-a", "web-b"].map(|on| testing::pod("shop", on, &json!({ "spec": { "nodeName": on } })));
+    assert_eq!(loan(before, pods.to_vec()).await, Loan::Coming, "both were there when it began");
     let Loan::Idle(name, Removal::Machine { name: machine, shrink, .. }) = loan(vec![young("web-c")], vec![]).await
     else {
         panic!("it is idle")
