@@ -58,7 +58,7 @@ fn web(replicas: u32, cpu: &str) -> Value {
 }
 
 fn running(sim: &Sim) -> Vec<Value> {
-    sim.list("pods").into_iter().filter(|pod| object::ready(pod)).collect()
+    sim.list("pods").into_iter().filter(object::ready).collect()
 }
 
 fn nodes(sim: &Sim) -> Vec<String> {
@@ -253,7 +253,7 @@ async fn an_empty_node_goes_unless_it_is_protected() {
     sim.edit("nodes", "", &node, |node| node["metadata"]["annotations"][DO_NOT_DISRUPT] = json!("true"));
     sim.edit("deployments", "default", "web", |web| web["spec"]["replicas"] = json!(0));
     settle(&sim).await;
-    assert_eq!(nodes(&sim), [node.clone()]);
+    assert_eq!(nodes(&sim), std::slice::from_ref(&node));
     sim.edit("nodes", "", &node, |node| node["metadata"]["annotations"] = json!({}));
     settle(&sim).await;
     assert_eq!((nodes(&sim).len(), sim.list("nodeclaims").len()), (0, 0));
@@ -281,7 +281,7 @@ async fn a_claim_expires_whatever_protects_its_node() {
     let (sim, node) = full(pool(&expiring)).await;
     sim.edit("nodes", "", &node, |node| node["metadata"]["annotations"][DO_NOT_DISRUPT] = json!("true"));
     sim.run_for(Duration::from_secs(500)).await;
-    assert_eq!(nodes(&sim), [node.clone()]);
+    assert_eq!(nodes(&sim), std::slice::from_ref(&node));
     sim.run_for(Duration::from_secs(120)).await;
     assert!(sim.get("nodes", "", &node).is_none());
     assert_eq!(running(&sim).len(), 4);
@@ -293,10 +293,10 @@ async fn a_drifted_node_is_replaced_unless_it_is_protected() {
     sim.edit("nodes", "", &node, |node| node["metadata"]["annotations"][DO_NOT_DISRUPT] = json!("true"));
     let now = sim.now();
     sim.edit("nodeclaims", "", &node, |claim| {
-        object::set_condition(claim, "Drifted", "True", "NodePoolDrifted", "", now)
+        object::set_condition(claim, "Drifted", "True", "NodePoolDrifted", "", now);
     });
     settle(&sim).await;
-    assert_eq!(nodes(&sim), [node.clone()]);
+    assert_eq!(nodes(&sim), std::slice::from_ref(&node));
     sim.edit("nodes", "", &node, |node| node["metadata"]["annotations"] = json!({}));
     settle(&sim).await;
     assert!(sim.get("nodes", "", &node).is_none());
