@@ -102,6 +102,7 @@ fn node(name: &str) -> Node {
         ready: true,
         allocatable: Resources { milli_cpu: 16_000, memory: 64 << 30, ..Resources::default() },
         max_pods: 110,
+        pod_addresses: None,
         boot_id: None,
         provider_id: None,
     }

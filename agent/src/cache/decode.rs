@@ -37,6 +37,7 @@ use identity::Glance;
 use protobuf::ProtobufError;
 
 use super::pod::PodView;
+use super::volumes::AttachLimits;
 use super::{Node, Pdb, Pod};
 
 /// One object as it comes over the wire.
@@ -173,6 +174,15 @@ pub fn claim(json: &str) -> Result<ClaimObject, DecodeError> {
 /// Not JSON, or no name.
 pub fn volume(json: &str) -> Result<VolumeObject, DecodeError> {
     wire::<storage::VolumeWire<'_>>("PersistentVolume", json)?.into_volume()
+}
+
+/// Reads a list of CSINodes: by node how many volumes of each driver it takes.
+///
+/// # Errors
+///
+/// Not JSON, or one has no name.
+pub fn attach_limits(json: &str) -> Result<Vec<(Box<str>, AttachLimits)>, DecodeError> {
+    wire::<storage::CsiNodesWire<'_>>("CSINode", json)?.into_limits()
 }
 
 /// Reads what any controller of Pods says about its replicas: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, and

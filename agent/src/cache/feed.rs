@@ -34,7 +34,7 @@ use kube::Client;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::health::{FeedHealth, Health};
-pub use self::lookup::{claims, list_node_pods, volumes};
+pub use self::lookup::{attach_limits, claims, list_node_pods, volumes};
 pub use self::source::Source;
 
 pub(crate) use self::reflect::SILENCE;

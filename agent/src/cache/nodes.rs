@@ -49,6 +49,9 @@ pub struct Node {
     pub allocatable: Resources,
     /// `status.allocatable.pods`.
     pub max_pods: i64,
+    /// How many Pods the range of addresses in `spec.podCIDRs` has room for, the smaller one where there are two; `None`:
+    /// no range is assigned.
+    pub pod_addresses: Option<i64>,
     /// `status.nodeInfo.bootID`: another one with each boot.
     pub boot_id: Option<Box<str>>,
     /// `spec.providerID`.

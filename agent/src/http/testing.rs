@@ -77,6 +77,7 @@ pub(super) fn node(name: &str, labels: &[(&str, &str)]) -> Node {
         ready: true,
         allocatable: Resources { milli_cpu: 4000, memory: 8 << 30, ..Resources::default() },
         max_pods: 110,
+        pod_addresses: None,
         boot_id: None,
         provider_id: None,
     }

@@ -4,7 +4,7 @@ mod listen;
 mod marks;
 mod remove;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::progress;
 use super::record::{Record, RoomClass};
 use crate::cache::decode::{self, DecodeError, Workload};
 use crate::cache::feed::{self, FeedError};
-use crate::cache::volumes::{Claim, ClaimKey};
+use crate::cache::volumes::{AttachLimits, Claim, ClaimKey};
 use crate::cache::{Owner, Resources, State};
 use crate::clock::Clock;
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
@@ -102,7 +102,7 @@ pub(super) enum Done {
         /// `namespace/name` of Pods that the scheduler intends to put there; only what the cache would miss.
         arriving: Vec<String>,
     },
-    Volumes(Vec<(ClaimKey, Claim)>),
+    Volumes(Vec<(ClaimKey, Claim)>, BTreeMap<Box<str>, AttachLimits>),
     Owner(Owner, Option<Workload>),
     Reserved(Reservation, String),
     /// The name is taken: an earlier placeholder that the cache does not show any more, or not yet.
@@ -206,7 +206,9 @@ impl Executor {
                 let read = feed::claims(&self.client, claims.iter().cloned().collect()).await?;
                 // A Pod may outlive its claim. Nothing is known that would keep it here.
                 let claims = read.into_iter().map(|(key, claim)| (key, claim.unwrap_or(Claim::Unbound)));
-                Ok(Done::Volumes(claims.collect()))
+                let claims: Vec<_> = claims.collect();
+                let limits = feed::attach_limits(&self.client, claims.iter().map(|(_, claim)| claim)).await?;
+                Ok(Done::Volumes(claims, limits))
             }
             Effect::ReadOwner { namespace, owner } => {
                 Ok(Done::Owner(owner.clone(), self.read_owner(namespace, owner).await?))
@@ -467,7 +469,10 @@ impl Memory {
                 self.listed = Some((bound, now));
                 self.arriving = arriving;
             }
-            Done::Volumes(claims) => self.volumes.claims.extend(claims),
+            Done::Volumes(claims, limits) => {
+                self.volumes.claims.extend(claims);
+                self.volumes.limits.extend(limits);
+            }
             Done::Owner(owner, workload) => {
                 self.owners.insert(owner.uid.to_string(), (now, workload));
             }

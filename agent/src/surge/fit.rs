@@ -308,6 +308,11 @@ impl Question<'_> {
         if i64::from(used.pods) + 1 > node.max_pods {
             return misfit(format!("Too many pods: {} of {}", used.pods, node.max_pods));
         }
+        // The scheduler does not look at addresses; without one the Pod would not start. Those that use the node's own
+        // are counted, too.
+        if let Some(addresses) = node.pod_addresses.filter(|addresses| i64::from(used.pods) + 1 > *addresses) {
+            return misfit(format!("too few addresses: {} Pods, room for {addresses} in its podCIDR", used.pods));
+        }
         let mut free = node.allocatable.clone();
         free.subtract(&used.requests);
         suffices(&self.pod.shape.requests, &free)

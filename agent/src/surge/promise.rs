@@ -49,7 +49,7 @@ fn settle(state: &State, context: &Context<'_>, headroom: &[Headroom], all_known
     // Ends: each turn lets a Pod go further, or takes one off those that room is reserved for.
     loop {
         let mut moves = moves::moves(state, context, &found);
-        let mut preview = room::preview(state, context.node, &moves, headroom);
+        let mut preview = room::preview(state, context.node, context.volumes, &moves, headroom);
         let (mut further, mut given_up) = (false, false);
         for missing in &preview.missing {
             let members = || moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class));

@@ -16,7 +16,7 @@ use rotate_shared::plan::Room;
 
 use self::packing::{Order, Packing};
 use super::moves::{Moves, RoomClass};
-use crate::cache::{Node, State};
+use crate::cache::{Node, State, Volumes};
 use crate::provider::Headroom;
 
 /// Where the room of every class would come from.
@@ -69,15 +69,21 @@ impl Preview {
 }
 
 /// Previews the room for the Pods that leave `candidate`.
-pub(super) fn preview(state: &State, candidate: &Node, moves: &Moves, headroom: &[Headroom]) -> Preview {
+pub(super) fn preview(
+    state: &State,
+    candidate: &Node,
+    volumes: &Volumes,
+    moves: &Moves,
+    headroom: &[Headroom],
+) -> Preview {
     if !state.covers_cluster() {
         return not_looked_for(moves);
     }
-    let mut preview = Packing::new(state, candidate, headroom, Order::ByName).pack(moves);
+    let mut preview = Packing::new(state, candidate, volumes, headroom, Order::ByName).pack(moves);
     let reserved = moves.pods.iter().filter(|judged| judged.class.is_some()).count();
     for order in [Order::EmptiestFirst, Order::FullestFirst] {
         if reserved > 1 && preview.missing.is_empty() {
-            preview.missing = Packing::new(state, candidate, headroom, order).pack(moves).missing;
+            preview.missing = Packing::new(state, candidate, volumes, headroom, order).pack(moves).missing;
             for missing in &mut preview.missing {
                 missing.why = format!("it suffices only if the scheduler happens to choose well; else {}", missing.why);
             }

@@ -33,6 +33,8 @@ pub(super) struct Spec<'a> {
     pub(super) provider_id: Text<'a>,
     #[serde(borrow, deserialize_with = "items")]
     pub(super) taints: Vec<TaintWire<'a>>,
+    #[serde(borrow, rename = "podCIDRs", deserialize_with = "items")]
+    pub(super) pod_cidrs: Vec<Text<'a>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -87,10 +89,19 @@ impl Wire<'_> {
             unschedulable: spec.unschedulable,
             ready: status.conditions.iter().any(|condition| condition.is("Ready", "True")),
             max_pods: allocatable.get("pods").map_or(0, |pods| pods.value()),
+            pod_addresses: spec.pod_cidrs.iter().filter_map(|range| pod_addresses(range)).min(),
             allocatable: Resources::from(&allocatable),
             boot_id: status.node_info.boot_id.present().map(Box::from),
             provider_id: spec.provider_id.present().map(Arc::from),
         };
         Ok((node, revision))
     }
+}
+
+/// How many Pods a range of addresses has room for: its network, gateway and broadcast addresses are no Pod's.
+fn pod_addresses(range: &str) -> Option<i64> {
+    let (address, prefix) = range.split_once('/')?;
+    let bits = if address.contains(':') { 128_u32 } else { 32 };
+    let free = bits.checked_sub(prefix.parse().ok()?)?;
+    Some(1_i64.checked_shl(free).filter(|_| free < 63).map_or(i64::MAX, |addresses| (addresses - 3).max(0)))
 }

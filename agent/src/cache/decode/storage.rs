@@ -3,8 +3,9 @@
 use super::DecodeError;
 use super::meta::Meta;
 use super::terms::NodeSelectorWire;
-use super::text::{Present, Text, nullable};
+use super::text::{Present, Text, items, nullable};
 use crate::cache::selector::NodeTerm;
+use crate::cache::volumes::AttachLimits;
 
 /// A PersistentVolumeClaim, as far as it decides where its Pod may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct VolumeObject {
     pub terms: Option<Vec<NodeTerm>>,
     /// `spec.local` or `spec.hostPath`: the data lives on one machine.
     pub local: bool,
+    /// `spec.csi.driver`.
+    pub driver: Option<Box<str>>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -60,6 +63,54 @@ struct VolumeSpec<'a> {
     node_affinity: Option<VolumeAffinity<'a>>,
     local: Option<Present>,
     host_path: Option<Present>,
+    #[serde(borrow)]
+    csi: Option<CsiWire<'a>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct CsiWire<'a> {
+    #[serde(borrow)]
+    driver: Text<'a>,
+}
+
+/// A list of CSINodes, as far as it limits how many volumes may be attached.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct CsiNodesWire<'a> {
+    #[serde(borrow, deserialize_with = "items")]
+    items: Vec<CsiNodeWire<'a>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct CsiNodeWire<'a> {
+    #[serde(borrow)]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: CsiNodeSpec<'a>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct CsiNodeSpec<'a> {
+    #[serde(borrow, deserialize_with = "items")]
+    drivers: Vec<CsiDriverWire<'a>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct CsiDriverWire<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(deserialize_with = "nullable")]
+    allocatable: Allocatable,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct Allocatable {
+    count: Option<i64>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -90,6 +141,19 @@ impl VolumeWire<'_> {
             name: Box::from(name),
             terms: terms.map(|terms| terms.iter().map(|term| term.map(Box::from)).collect()),
             local: self.spec.local.is_some() || self.spec.host_path.is_some(),
+            driver: self.spec.csi.and_then(|csi| csi.driver.present().map(Box::from)),
         })
+    }
+}
+
+impl CsiNodesWire<'_> {
+    /// The limits of each node that has some.
+    pub(super) fn into_limits(self) -> Result<Vec<(Box<str>, AttachLimits)>, DecodeError> {
+        let limits = |node: CsiNodeWire<'_>| {
+            let name = Box::from(node.metadata.required("CSINode", "metadata.name", &node.metadata.name)?);
+            let limit = |driver: CsiDriverWire<'_>| Some((driver.name.boxed(), driver.allocatable.count?));
+            Ok((name, node.spec.drivers.into_iter().filter_map(limit).collect::<AttachLimits>()))
+        };
+        self.items.into_iter().map(limits).collect()
     }
 }

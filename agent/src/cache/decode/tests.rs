@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{DecodeError, Workload, claim, fragment, identity, node, pdb, pod, volume, workload};
+use super::{DecodeError, Workload, attach_limits, claim, fragment, identity, node, pdb, pod, volume, workload};
 use crate::cache::pdbs::Limit;
 use crate::cache::selector::{Expression, NodeTerm, Operator, Selector, Taint, TaintEffect, Toleration};
 use crate::cache::shape::HostPort;
@@ -402,3 +402,29 @@ const MANGLED: &str = r#"{"metadata":{"namespace":"a","name":"b","uid":"c","crea
 "labels":{"k":"v"},"generation":1},"spec":{"nodeName":"n","priority":1,"containers":[{"name":"x","resources":{"requests":
 {"cpu":"1500m","memory":"2.5Gi","nvidia.com/gpu":"1"}},"ports":[{"hostPort":80}]}],"tolerations":[{"operator":"Exists",
 "tolerationSeconds":3}],"replicas":2},"status":{"phase":"Running","allocatable":{"cpu":"4"},"disruptionsAllowed":1}}"#;
+
+#[test]
+fn attach_limits_are_read_by_node_and_driver() {
+    let list = json!({ "items": [
+        { "metadata": { "name": "n1" }, "spec": { "drivers": [
+            { "name": "ebs.example.com", "nodeID": "i-1", "allocatable": { "count": 25 } },
+            { "name": "nfs.example.com", "nodeID": "i-1" },
+        ] } },
+        { "metadata": { "name": "n2" }, "spec": { "drivers": null } },
+    ] });
+    let limits = attach_limits(&list.to_string()).unwrap();
+    assert_eq!(limits, [(Box::from("n1"), [(Box::from("ebs.example.com"), 25)].into()), (Box::from("n2"), [].into())]);
+}
+
+#[test]
+fn a_nodes_range_of_addresses_bounds_its_pods() {
+    let of = |ranges: &[&str]| {
+        let node = json!({ "metadata": { "name": "n", "uid": "u" }, "spec": { "podCIDRs": ranges } });
+        super::node(&node.to_string()).unwrap().pod_addresses
+    };
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&["10.244.1.0/24"]), Some(253));
+    assert_eq!(of(&["fd00::/64", "10.244.1.0/25"]), Some(125), "the smaller one counts");
+    assert_eq!(of(&["10.0.0.1/32"]), Some(0));
+    assert_eq!(of(&["nonsense"]), None);
+}

@@ -1,6 +1,6 @@
 //! Reads on demand: consistent, and past the cache.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
@@ -11,7 +11,7 @@ use super::{FeedError, Options, Source};
 use crate::cache::Pod;
 use crate::cache::decode::{self, ClaimObject};
 use crate::cache::index::Partition;
-use crate::cache::volumes::{Claim, ClaimKey, Volumes};
+use crate::cache::volumes::{AttachLimits, Claim, ClaimKey, Volumes};
 
 /// Requests under way at a time.
 const PARALLEL: usize = 4;
@@ -50,7 +50,32 @@ pub async fn volumes(client: &Client, pods: &[Pod]) -> Result<Volumes, FeedError
         .flat_map(|pod| pod.claims.iter().map(|claim| (Box::from(&*pod.namespace), claim.clone())))
         .collect();
     let found = claims(client, keys).await?;
-    Ok(Volumes { claims: found.into_iter().filter_map(|(key, claim)| Some((key, claim?))).collect() })
+    let claims: BTreeMap<_, _> = found.into_iter().filter_map(|(key, claim)| Some((key, claim?))).collect();
+    let limits = attach_limits(client, claims.values()).await?;
+    Ok(Volumes { claims, limits })
+}
+
+/// How many volumes nodes take, where any of these claims has a volume that is attached, or may get one. Empty where that
+/// cannot be read: then none of them is known to have a limit.
+///
+/// # Errors
+///
+/// The API server does not answer, or not in JSON.
+pub async fn attach_limits(
+    client: &Client,
+    claims: impl Iterator<Item = &Claim>,
+) -> Result<BTreeMap<Box<str>, AttachLimits>, FeedError> {
+    let attached = |claim: &Claim| matches!(claim, Claim::Unbound | Claim::Bound { driver: Some(_), .. });
+    if !{ claims }.any(attached) {
+        return Ok(BTreeMap::new());
+    }
+    let api = Api::new(client.clone(), Options::default());
+    // From the API server's memory: limits change when a driver is installed.
+    match api.text("/apis/storage.k8s.io/v1/csinodes?resourceVersion=0").await {
+        Ok(text) => Ok(decode::attach_limits(&text)?.into_iter().collect()),
+        Err(FeedError::Refused { status: 403 | 404, .. }) => Ok(BTreeMap::new()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads these claims, and the volumes that they are bound to. `None`: there is no such claim, or no such volume.

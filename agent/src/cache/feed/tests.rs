@@ -459,8 +459,8 @@ async fn claims_are_read_with_their_volumes() {
     let key = |name: &str| (Box::from("shop"), Box::from(name));
     assert_eq!(found.len(), 2);
     assert_eq!(found[&key("waiting")], Claim::Unbound);
-    assert_eq!(found[&key("bound")], Claim::Bound { volume: "pv1".into(), terms: None, local: true });
-    assert_eq!(script.asked("").len(), 4, "each claim once");
+    assert_eq!(found[&key("bound")], Claim::Bound { volume: "pv1".into(), terms: None, local: true, driver: None });
+    assert_eq!(script.asked("").len(), 5, "each claim once, and how many volumes nodes take");
 }
 
 #[tokio::test(start_paused = true)]

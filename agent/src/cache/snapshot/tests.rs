@@ -119,7 +119,7 @@ fn assert_is_the_saved_cluster(snapshot: &Snapshot) {
     assert_eq!((node.allocatable.milli_cpu, node.max_pods, node.label("number")), (4000, 110, Some("5")));
     assert_eq!(state.pdbs_selecting(&state.pod("pod-1").unwrap()).len(), 1);
     let claim = snapshot.volumes.claims.values().next();
-    assert_eq!(claim, Some(&Claim::Bound { volume: "pv1".into(), terms: None, local: true }));
+    assert_eq!(claim, Some(&Claim::Bound { volume: "pv1".into(), terms: None, local: true, driver: None }));
     assert_eq!(snapshot.kinds.0["ConfigMap"], 1);
 }
 

@@ -180,6 +180,7 @@ fn shape(template: &Template, nodes: &[&Node], state: &State) -> NewNode {
         ready: true,
         allocatable: Resources::from(&template.allocatable),
         max_pods: template.max_pods,
+        pod_addresses: None,
         provider_id: None,
         boot_id: None,
     };

@@ -221,6 +221,7 @@ fn node(pool: &NodePool, kind: &Kind<'_>, labels: &Labels) -> Node {
         ready: true,
         allocatable: kind.allocatable.clone(),
         max_pods: kind.max_pods,
+        pod_addresses: None,
         provider_id: None,
         boot_id: None,
     }

@@ -338,8 +338,8 @@ fn preferred_affinity_and_a_requirement_of_no_terms_do_not_pin() {
 fn claim_bound_to(expression: Expression) -> Verdict {
     let node = testing::node("cand", &json!({ "metadata": { "labels": { "topology.topolvm.io/node": "cand" } } }));
     let terms = Some(vec![NodeTerm { expressions: vec![expression], fields: Vec::new() }]);
-    let claim = Claim::Bound { volume: "pv-1".into(), terms, local: true };
-    let volumes = Volumes { claims: [(("shop".into(), "data".into()), claim)].into() };
+    let claim = Claim::Bound { volume: "pv-1".into(), terms, local: true, driver: None };
+    let volumes = Volumes { claims: [(("shop".into(), "data".into()), claim)].into(), ..Volumes::default() };
     let options = Options::default();
     let over = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }] } });
     classify(&pod("shop", "web-1", &over), &Context { node: &node, volumes: &volumes, options: &options, now: now() })

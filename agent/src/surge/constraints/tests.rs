@@ -394,11 +394,11 @@ fn with_claims(over: &Value, claims: &[(&str, Claim)]) -> Result<Placement, Vec<
     let subject = labelled(&object);
     let state = testing::state([cand()], [subject.clone()]);
     let claims = claims.iter().map(|(name, claim)| (("shop".into(), Box::from(*name)), claim.clone())).collect();
-    translate(&subject, &cand(), &state, &Volumes { claims }, Reach::Own)
+    translate(&subject, &cand(), &state, &Volumes { claims, ..Volumes::default() }, Reach::Own)
 }
 
 fn bound(terms: Option<Vec<NodeTerm>>) -> Claim {
-    Claim::Bound { volume: "pv".into(), terms, local: false }
+    Claim::Bound { volume: "pv".into(), terms, local: false, driver: None }
 }
 
 fn term(key: &str, value: &str) -> NodeTerm {

@@ -7,7 +7,8 @@ use rotate_shared::plan::Room;
 use rotate_shared::{Amounts, Quantity, names};
 
 use super::{Missing, Preview};
-use crate::cache::{Node, Pod, PodPhase, Resources, Shape, State};
+use crate::cache::volumes::ClaimKey;
+use crate::cache::{Node, Pod, PodPhase, Resources, Shape, State, Volumes};
 use crate::provider::{Headroom, NewNode};
 use crate::surge::fit::{self, Cluster, Misfit, Question};
 use crate::surge::moves::{Moves, RoomClass};
@@ -27,6 +28,8 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Packing<'a> {
     state: &'a State,
+    candidate: &'a Node,
+    volumes: &'a Volumes,
     headroom: &'a [Headroom],
     order: Order,
     /// All but the candidate.
@@ -82,7 +85,13 @@ struct Misses {
 // === impl Packing ===
 
 impl<'a> Packing<'a> {
-    pub(super) fn new(state: &'a State, candidate: &Node, headroom: &'a [Headroom], order: Order) -> Self {
+    pub(super) fn new(
+        state: &'a State,
+        candidate: &'a Node,
+        volumes: &'a Volumes,
+        headroom: &'a [Headroom],
+        order: Order,
+    ) -> Self {
         let others = state.nodes().filter(|node| node.name != candidate.name);
         let spare = |node: &Arc<Node>| {
             let mut free = node.allocatable.clone();
@@ -91,6 +100,8 @@ impl<'a> Packing<'a> {
         };
         Self {
             state,
+            candidate,
+            volumes,
             headroom,
             order,
             nodes: others.map(spare).collect(),
@@ -225,6 +236,7 @@ impl<'a> Packing<'a> {
         joined: &[Arc<Node>],
     ) -> Result<(), (usize, Misfit)> {
         questions.iter().try_for_each(|question| question.judge(node))?;
+        self.attaches(asker, node)?;
         for (place, pod) in asker.pods.iter().enumerate().skip(1) {
             let before =
                 asker.pods[..place].iter().map(|pod| Pod { node: Some(Arc::clone(&node.name)), ..(*pod).clone() });
@@ -285,6 +297,23 @@ impl<'a> Packing<'a> {
         kind.charged.iter().any(|(resource, charge)| {
             let before = self.charged[source].get(resource).copied().unwrap_or(Quantity::ZERO);
             self.headroom[source].resources_left.get(resource).is_some_and(|left| before + *charge > *left)
+        })
+    }
+
+    /// Whether the node takes the Pods' volumes; one that has not joined as many as the candidate.
+    fn attaches(&self, asker: &Asker<'_>, node: &Node) -> Result<(), (usize, Misfit)> {
+        let keys = |pod: &Pod| -> Vec<ClaimKey> {
+            pod.claims.iter().map(|claim| (Box::from(&*pod.namespace), claim.clone())).collect()
+        };
+        let wanted: Vec<ClaimKey> = asker.pods.iter().flat_map(|pod| keys(pod)).collect();
+        let limits = self.volumes.limits.get(&*node.name).or_else(|| self.volumes.limits.get(&*self.candidate.name));
+        let (false, Some(limits)) = (wanted.is_empty(), limits) else { return Ok(()) };
+        let there = self.state.pods_on(&node.name);
+        let moved = self.moved.iter().filter(|pod| pod.node.as_deref() == Some(&*node.name));
+        let others = there.iter().filter(|pod| pod.holds_room()).chain(moved).map(|pod| pod.claims.len()).sum();
+        self.volumes.attach(limits, &wanted, others).map_err(|(driver, limit)| {
+            let message = format!("too many volumes: {others} claims are mounted there, {driver} takes {limit}");
+            (4, Misfit(message))
         })
     }
 

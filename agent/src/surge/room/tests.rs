@@ -48,10 +48,20 @@ fn web(name: &str, cpu: &str, over: &Value) -> Pod {
 
 /// The candidate holds these Pods; there are these other nodes.
 fn judged(pods: Vec<Pod>, others: Vec<Node>, headroom: &[Headroom], options: &Options) -> Promise {
+    with_volumes(pods, others, headroom, options, &Volumes::default())
+}
+
+fn with_volumes(
+    pods: Vec<Pod>,
+    others: Vec<Node>,
+    headroom: &[Headroom],
+    options: &Options,
+    volumes: &Volumes,
+) -> Promise {
     let node = testing::node("cand", &json!({ "spec": { "unschedulable": true } }));
     let state = testing::state(others.into_iter().chain([node.clone()]), pods);
     let now: Timestamp = testing::CREATED.parse().unwrap();
-    promise_within(&state, &Context { node: &node, volumes: &Volumes::default(), options, now }, headroom)
+    promise_within(&state, &Context { node: &node, volumes, options, now }, headroom)
 }
 
 fn with(pods: Vec<Pod>, headroom: &[Headroom]) -> Promise {
@@ -249,4 +259,39 @@ fn one_placeholder_for_all_needs_one_node_with_room_for_all() {
     let together = judged(pods(), vec![node("n1", "1"), node("n2", "2")], &[], &options);
     assert_eq!(together.moves.blockers, []);
     assert_eq!(together.preview.rooms, [vec![Room { node: Some("n2".to_owned()), new_node: None, count: 2 }]]);
+}
+
+fn mounting(name: &str, on: &str) -> Pod {
+    let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": name } });
+    web(name, "100m", &json!({ "spec": { "nodeName": on, "volumes": [volume] } }))
+}
+
+#[test]
+fn a_node_takes_no_more_volumes_than_its_driver_allows_whoever_mounts_them() {
+    let claim = |name: &str| ((Box::from("shop"), Box::from(name)), bound_by("ebs.example.com"));
+    let limit = |node: &str, count| (Box::from(node), [(Box::from("ebs.example.com"), count)].into());
+    let volumes =
+        |count| Volumes { claims: [claim("web-1"), claim("web-2")].into(), limits: [limit("n1", count)].into() };
+    let pods = || vec![mounting("web-1", "cand"), mounting("web-2", "cand"), mounting("other", "n1")];
+    let with_limit = |count| {
+        let nodes = vec![testing::node("n1", &json!({}))];
+        with_volumes(pods(), nodes, &[], &Options::default(), &volumes(count))
+    };
+    assert_eq!(with_limit(3).moves.blockers, []);
+    let full = with_limit(2);
+    assert_no_room(&full, "no room for 1 of 2");
+    assert_no_room(&full, "node n1: too many volumes: 2 claims are mounted there, ebs.example.com takes 2");
+}
+
+fn bound_by(driver: &str) -> crate::cache::volumes::Claim {
+    crate::cache::volumes::Claim::Bound { volume: "pv".into(), terms: None, local: false, driver: Some(driver.into()) }
+}
+
+#[test]
+fn a_node_takes_no_more_pods_than_its_range_of_addresses_has_room_for() {
+    // 8 addresses, of which three are nobody's.
+    let small = testing::node("n1", &json!({ "spec": { "podCIDRs": ["10.0.0.0/29"] } }));
+    let pods = |count| (0..count).map(|number| web(&format!("web-{number}"), "100m", &json!({}))).collect();
+    assert_eq!(judged(pods(5), vec![small.clone()], &[], &Options::default()).moves.blockers, []);
+    assert_no_room(&judged(pods(6), vec![small], &[], &Options::default()), "too few addresses: 5 Pods, room for 5");
 }

@@ -21,6 +21,7 @@ pub(in crate::cache::decode) fn node<'a>(
                         3 => wire.spec.provider_id = field.wire()?,
                         4 => wire.spec.unschedulable = field.flag()?,
                         5 => wire.spec.taints.push(taint(&field)?),
+                        7 => wire.spec.pod_cidrs.push(field.wire()?),
                         _ => {}
                     }
                 }

@@ -269,6 +269,7 @@ fn node(name: u8, uid: u8, host: u8) -> Node {
         ready: true,
         allocatable: Resources::default(),
         max_pods: 110,
+        pod_addresses: None,
         boot_id: None,
         provider_id: None,
     }
