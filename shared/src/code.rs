@@ -117,8 +117,6 @@ pub enum Code {
     GroupAtLimit,
     /// The provider is replacing the nodes of this group anyway.
     RolloutInProgress,
-    /// New nodes are needed and nothing is known that would make them.
-    NeedsNewNode,
     /// The autoscaler does not tell of this node's group: nobody is known to bring or take nodes.
     AutoscalerUnseen,
     /// A group that is at its minimum: the autoscaler takes no node away.

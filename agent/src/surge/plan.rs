@@ -1,6 +1,6 @@
 //! The plan of one node, from the cache or from saved objects alike.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rotate_shared::plan::{Class, Disposition, Estimate, Notice, PlannedPlaceholder, PlannedPod, Provider, Totals};
 use rotate_shared::{API_VERSION, Code, Options, Plan};
 
@@ -59,9 +59,6 @@ pub fn planned(
 
     let mut blockers = std::mem::take(&mut moves.blockers);
     let mut warnings = std::mem::take(&mut moves.warnings);
-    if preview.on_new_nodes > 0 && provider == Provider::Unmanaged {
-        warnings.push(needs_new_node(&node.name, &preview, options));
-    }
     let unseen = objects.unseen.contains(&provider);
     if !unseen {
         let explained = provider::driver(provider).explain(node, state, objects, options, now);
@@ -91,7 +88,7 @@ pub fn planned(
         classes: classes(&moves, &preview),
         placeholders: placeholders(&moves),
         groups: outlook.groups,
-        estimate: estimate(&moves, &preview, provider, options),
+        estimate: estimate(&moves, &preview),
         pods: moves.pods.iter().map(planned_pod).collect(),
         blockers,
         warnings,
@@ -189,20 +186,6 @@ fn classes(moves: &Moves, preview: &Preview) -> Vec<Class> {
     moves.classes.iter().zip(&preview.rooms).map(describe).collect()
 }
 
-fn needs_new_node(node: &str, preview: &Preview, options: &Options) -> Notice {
-    let timeout = SignedDuration::from_secs(i64::try_from(options.surge_timeout_seconds).unwrap_or(i64::MAX));
-    Notice {
-        code: Code::NeedsNewNode,
-        object: format!("Node {node}"),
-        message: format!(
-            "{} Pods find no room on any node: waits until --surge-timeout ({timeout:#}) for {} to join, then rolls back",
-            preview.on_new_nodes,
-            if preview.new_nodes == 1 { "a node".to_owned() } else { format!("{} nodes", preview.new_nodes) },
-        ),
-        remedy: "add a node; or --surge=none evicts without room held".to_owned(),
-    }
-}
-
 /// What a plan cannot tell where only the candidate's Pods and their namespaces are read.
 fn not_looked_at(node: &str) -> Notice {
     Notice {
@@ -236,7 +219,7 @@ fn not_saved(node: &str, provider: Provider, pods: u32) -> Notice {
     }
 }
 
-fn estimate(moves: &Moves, preview: &Preview, provider: Provider, options: &Options) -> Estimate {
+fn estimate(moves: &Moves, preview: &Preview) -> Estimate {
     let turns: Vec<_> = moves
         .pods
         .iter()
@@ -249,8 +232,6 @@ fn estimate(moves: &Moves, preview: &Preview, provider: Provider, options: &Opti
         // Where it was not looked for room, the longer way is taken.
         _ if preview.open() > 0 => NODE_START_SECONDS,
         (false, 0) => HOLD_SECONDS,
-        // Somebody has to add the node by hand: only the limit is known.
-        (false, _) if provider == Provider::Unmanaged => options.surge_timeout_seconds,
         (false, _) => NODE_START_SECONDS,
     };
     let extra_node_seconds = u64::from(preview.new_nodes) * (surge_seconds + drain_seconds);

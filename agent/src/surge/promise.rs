@@ -10,14 +10,14 @@
 //! ```
 
 use rotate_shared::plan::{Disposition, Notice};
-use rotate_shared::{Amounts, Code, Options};
+use rotate_shared::{Code, Options};
 
-use super::classify::{self, Context};
+use super::classify::Context;
 use super::constraints;
 use super::moves::{self, Found, Moves};
 use super::room::{self, Missing, Preview};
-use crate::cache::{Node, Pod, Resources, State};
-use crate::provider::{self, Headroom, NewNode, ProviderObjects};
+use crate::cache::State;
+use crate::provider::{self, Headroom, ProviderObjects};
 
 /// What moves, and where its room would come from.
 #[derive(Debug)]
@@ -31,7 +31,6 @@ pub(crate) struct Promise {
 /// Judges a node, everything on it, and whether there is room for what moves.
 pub(crate) fn promise(state: &State, context: &Context<'_>, objects: &ProviderObjects) -> Promise {
     let headroom = provider::headroom(state, objects, context.now);
-    let headroom = if headroom.is_empty() { vec![like(context.node, state)] } else { headroom };
     match objects.unseen[..] {
         [] => promise_within(state, context, &headroom),
         [..] => settle(state, context, &headroom, false),
@@ -82,33 +81,6 @@ fn settle(state: &State, context: &Context<'_>, headroom: &[Headroom], all_known
     }
 }
 
-/// Nodes like the candidate: what may join where nobody knows of a pool or group.
-fn like(candidate: &Node, state: &State) -> Headroom {
-    let (mut daemons, mut daemon_pods) = (Resources::default(), 0);
-    let comes_along = |pod: &&Pod| {
-        pod.holds_room() && (pod.shape.mirror || pod.owner.as_ref().is_some_and(crate::cache::Owner::is_daemon_set))
-    };
-    for pod in state.pods_on(&candidate.name).iter().filter(comes_along) {
-        daemons.add(&pod.shape.requests);
-        daemon_pods += 1;
-    }
-    let cordon = classify::cordon_taint();
-    let node = Node {
-        deleting: false,
-        unschedulable: false,
-        ready: true,
-        taints: candidate.taints.iter().filter(|taint| taint.key != cordon.key).cloned().collect(),
-        ..candidate.clone()
-    };
-    Headroom {
-        source: format!("like {}", candidate.name),
-        nodes_left: None,
-        resources_left: Amounts::new(),
-        limit: String::new(),
-        shapes: vec![NewNode { node, daemons, daemon_pods, charged: Amounts::new(), uncertain: Vec::new() }],
-    }
-}
-
 fn no_room(missing: &Missing, moves: &Moves, headroom: &[Headroom], options: &Options) -> Notice {
     let all = moves.pods.iter().filter(|judged| judged.class.as_ref() == Some(&missing.class)).count();
     let class = moves.classes.iter().find(|class| class.id == missing.class);
@@ -119,8 +91,8 @@ fn no_room(missing: &Missing, moves: &Moves, headroom: &[Headroom], options: &Op
     });
     let help = match (options.force, headroom.is_empty()) {
         (true, _) => "",
-        (_, true) => "add a node or make room on one; or --force evicts them without room reserved",
-        (_, false) => "raise the limit or make room on a node; or --force evicts them without room reserved",
+        (_, true) => "add a node or make room on one; --force evicts them without room reserved",
+        (_, false) => "raise the limit, or make room on a node; --force evicts them without room reserved",
     };
     Notice {
         code: Code::NoRoom,

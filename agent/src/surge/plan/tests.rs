@@ -86,27 +86,21 @@ fn room_is_taken_from_existing_nodes_largest_first_and_each_counts_against_the_n
 fn the_candidate_and_cordoned_nodes_offer_no_room() {
     let cordoned = testing::node("n1", &json!({ "spec": { "unschedulable": true } }));
     let plan = plan_of(vec![node("cand"), cordoned], vec![web("web", "cand", "1")]);
-    assert_eq!(plan.classes[0].room[0].node, None);
+    assert_eq!((rooms(&plan), codes(&plan.blockers)), (vec![("a", &[][..])], vec![Code::NoRoom]));
 }
 
 #[test]
-fn where_no_node_has_room_a_new_one_is_described_and_on_plain_nodes_warned_about() {
-    let pods = vec![
-        web("web-1", "cand", "1"),
-        web("web-2", "cand", "1"),
-        web("db", "n1", "4"),
-        daemon("logs", "cand", &json!({ "cpu": "230m", "memory": "1Gi" })),
-    ];
+fn where_nobody_brings_nodes_and_none_has_room_that_blocks_and_is_told_what_helps() {
+    let pods = vec![web("web-1", "cand", "1"), web("web-2", "cand", "1"), web("db", "n1", "4")];
     let plan = plan_of(vec![node("cand"), node("n1")], pods);
-    let [(_, [room])] = rooms(&plan)[..] else { panic!("one class in one place") };
-    assert_eq!(room.count, 2);
-    let words = room.new_node.as_deref().unwrap();
-    assert_eq!(words, "like cand: cpu 3770m, ephemeral-storage 100Gi, memory 15Gi after its DaemonSets");
-    assert_eq!(codes(&plan.warnings), [Code::NeedsNewNode]);
-    assert!(plan.warnings[0].message.contains("2 Pods find no room"), "{}", plan.warnings[0].message);
-    assert!(plan.warnings[0].message.contains("for a node to join"), "{}", plan.warnings[0].message);
-    assert_eq!(plan.estimate.surge_seconds, 900);
-    assert!(plan.blockers.is_empty());
+    assert_eq!(codes(&plan.blockers), [Code::NoRoom]);
+    assert_eq!(
+        plan.blockers[0].message,
+        "no room for 2 of 2 Pods of its class (cpu 1): node n1: Insufficient cpu: needs 1, 0 free"
+    );
+    assert!(plan.blockers[0].remedy.starts_with("add a node"), "{}", plan.blockers[0].remedy);
+    assert!(plan.pods.iter().all(|pod| pod.disposition == Disposition::Block));
+    assert_eq!(plan.estimate.extra_node_seconds, 0);
 }
 
 #[test]
@@ -135,14 +129,7 @@ fn read<T: serde::de::DeserializeOwned>(object: &Value) -> Listing<T> {
 }
 
 #[test]
-fn new_nodes_are_counted_by_what_they_hold() {
-    let pods = (0..5).map(|number| web(&format!("web-{number}"), "cand", "1500m")).collect();
-    let plan = plan_of(vec![node("cand")], pods);
-    assert!(plan.warnings[0].message.contains("3 nodes to join"), "{}", plan.warnings[0].message);
-}
-
-#[test]
-fn pods_that_keep_off_each_others_hosts_fill_a_new_node_each() {
+fn pods_that_keep_off_each_others_hosts_need_a_node_each() {
     let apart = json!({ "spec": { "affinity": { "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution":
             [{ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }],
@@ -153,9 +140,8 @@ fn pods_that_keep_off_each_others_hosts_fill_a_new_node_each() {
         pod("web-3", "n1", &json!({ "cpu": "100m" }), &apart),
     ];
     let plan = plan_of(vec![node("cand"), node("n1"), node("n2")], pods);
-    assert_eq!(plan.classes[0].room[0], existing("n2", 1));
-    assert_eq!(plan.classes[0].room[1].count, 1);
-    assert!(plan.classes[0].room[1].new_node.is_some());
+    assert_eq!(rooms(&plan), [("a", &[existing("n2", 1)][..])]);
+    assert!(plan.blockers[0].message.contains("no room for 1 of 2"), "{}", plan.blockers[0].message);
 }
 
 #[test]
@@ -172,36 +158,7 @@ fn room_is_looked_for_in_the_candidates_zone_only_where_the_pod_is_held_to_it() 
 }
 
 #[test]
-fn a_pod_larger_than_a_node_like_this_offers_blocks_with_numbers() {
-    // A resize that was granted when there were fewer DaemonSets.
-    let pods = vec![
-        pod("web", "cand", &json!({ "cpu": "1200m", "memory": "13600Mi" }), &json!({})),
-        daemon("logs", "cand", &json!({ "cpu": "300m", "memory": "1082Mi" })),
-    ];
-    let small = testing::node("cand", &json!({ "status": { "allocatable": { "cpu": "3770m", "memory": "14570Mi" } } }));
-    let plan = plan_of(vec![small], pods);
-    assert_eq!(codes(&plan.blockers), [Code::NoRoom]);
-    assert_eq!(
-        plan.blockers[0].message,
-        "no room for 1 of 1 Pods of its class (cpu 1200m, memory 13600Mi): there is no other node; \
-         like cand: Insufficient memory: needs 13600Mi, 13488Mi free"
-    );
-}
-
-#[test]
-fn daemon_sets_that_alone_exceed_a_node_like_this_block_naming_the_resource() {
-    let pods = vec![web("web", "cand", "1"), daemon("logs", "cand", &json!({ "memory": "17Gi" }))];
-    let plan = plan_of(vec![node("cand")], pods);
-    assert_eq!(codes(&plan.blockers), [Code::NoRoom]);
-    let message = &plan.blockers[0].message;
-    assert!(
-        message.contains("its DaemonSets alone do not fit: Insufficient memory: needs 17Gi, 16Gi free"),
-        "{message}"
-    );
-}
-
-#[test]
-fn a_pod_too_large_for_a_node_like_this_does_not_block_where_a_larger_one_has_room() {
+fn a_pod_too_large_for_a_node_like_this_moves_where_a_larger_one_has_room() {
     let large = testing::node("n1", &json!({ "status": { "allocatable": { "cpu": "64" } } }));
     let plan = plan_of(vec![node("cand"), large], vec![web("web", "cand", "8")]);
     assert!(plan.blockers.is_empty());
@@ -212,7 +169,9 @@ fn a_pod_too_large_for_a_node_like_this_does_not_block_where_a_larger_one_has_ro
 fn a_node_without_a_free_slot_offers_no_room() {
     let full = testing::node("n1", &json!({ "status": { "allocatable": { "pods": "1" } } }));
     let pods = vec![web("web", "cand", "1"), web("other", "n1", "1")];
-    assert_eq!(plan_of(vec![node("cand"), full], pods).classes[0].room[0].node, None);
+    let plan = plan_of(vec![node("cand"), full], pods);
+    assert_eq!(codes(&plan.blockers), [Code::NoRoom]);
+    assert!(plan.blockers[0].message.contains("Too many pods: 1 of 1"), "{}", plan.blockers[0].message);
 }
 
 #[test]

@@ -295,3 +295,11 @@ fn a_node_takes_no_more_pods_than_its_range_of_addresses_has_room_for() {
     assert_eq!(judged(pods(5), vec![small.clone()], &[], &Options::default()).moves.blockers, []);
     assert_no_room(&judged(pods(6), vec![small], &[], &Options::default()), "too few addresses: 5 Pods, room for 5");
 }
+
+#[test]
+fn daemon_sets_that_alone_exceed_a_kind_of_node_are_told() {
+    let daemons = Resources { memory: 17 << 30, ..Resources::default() };
+    let pools = [pool(vec![NewNode { daemons, ..kind("4", &json!({})) }])];
+    let words = "its DaemonSets alone do not fit: Insufficient memory: needs 17Gi, 16Gi free";
+    assert_no_room(&with(vec![web("web", "1", &json!({}))], &pools), words);
+}
