@@ -24,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
         "karpenter":
         rotations_of_full_nodes_cost_what_was_promised,
         evictions_under_a_budget_are_seldom_refused,
+        one_placeholder_for_all_costs_one_write_a_pod,
     ]
 }
 
@@ -65,6 +66,18 @@ async fn evictions_under_a_budget_are_seldom_refused(world: &World) -> Result<()
         let most = usize::try_from(figures.wall.as_secs() / 5)?;
         ensure!(figures.refused <= most && figures.writes <= 3 * PODS + 15, "rotation {run}: {figures:#?}");
     }
+    Ok(())
+}
+
+async fn one_placeholder_for_all_costs_one_write_a_pod(world: &World) -> Result<()> {
+    let _karpenter = world.backend.karpenter().await?;
+    general().create(&world.client).await?;
+    full().annotation(READY_AFTER, "3").deployment(&world.client).await?;
+    world.running("web", 4).await?;
+    let agent = world.agent().await?;
+    let figures = Figures::of_a_rotation(world, &agent, SurgeMode::Single).await?;
+    figures.append("single")?;
+    ensure!(figures.refused == 0 && figures.writes <= PODS + 15, "{figures:#?}");
     Ok(())
 }
 
