@@ -99,7 +99,7 @@ fn join(united: &Placement, joined: &[&Pod], pod: &Pod, more: &Placement) -> Res
     placement.anti_affinity.sort();
     placement.anti_affinity.dedup();
     // Of two values of a label it can carry one.
-    for (key, value) in more.labels.iter() {
+    for (key, value) in &more.labels {
         if !placement.labels.contains_key(key) {
             placement.labels.insert(key, value);
         }
