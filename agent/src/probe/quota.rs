@@ -78,7 +78,8 @@ fn in_scope(scope: &str, rooms: &Rooms<'_>) -> bool {
         "BestEffort" => best_effort,
         "NotBestEffort" => !best_effort,
         "CrossNamespacePodAffinity" => {
-            let mut terms = rooms.class.placement.anti_affinity.iter();
+            let placement = &rooms.class.placement;
+            let mut terms = placement.anti_affinity.iter().chain(&placement.affinity);
             terms.any(|term| !term.namespaces.is_empty() || term.namespace_selector.is_some())
         }
         // `Terminating`: they all have a deadline. What is not known counts, to be safe.

@@ -90,8 +90,15 @@ impl Driver for Karpenter {
     }
 
     fn is_gone(&self, removal: &Removal, objects: &ProviderObjects) -> bool {
-        let Removal::NodeClaim { uid, .. } = removal else { return true };
-        !objects.karpenter.claims.items().iter().any(|claim| *claim.uid == **uid)
+        let Removal::NodeClaim { name, uid } = removal else { return true };
+        match &objects.karpenter.claims {
+            Listing::Read { items, unreadable } => {
+                let of_it = format!("{name}: ");
+                !items.iter().any(|claim| *claim.uid == **uid) && !unreadable.iter().any(|it| it.starts_with(&of_it))
+            }
+            // What may not be read, or is not served at this moment, may be there still.
+            Listing::Absent | Listing::Forbidden(_) => false,
+        }
     }
 
     fn taken(&self, node: &Node, objects: &ProviderObjects) -> Option<String> {

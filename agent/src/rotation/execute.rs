@@ -26,7 +26,7 @@ use super::record::{Record, RoomClass};
 use crate::cache::decode::{self, DecodeError, Workload};
 use crate::cache::feed::{self, FeedError};
 use crate::cache::volumes::{AttachLimits, Claim, ClaimKey};
-use crate::cache::{Owner, Resources, State};
+use crate::cache::{Owner, Pod, Resources, State};
 use crate::clock::Clock;
 use crate::drain::evict::{self, Answer, EvictError, Eviction};
 use crate::probe;
@@ -239,8 +239,11 @@ impl Executor {
                 Ok(Done::Protected(uid.clone(), false))
             }
             Effect::GiveBack { node, uid, removal } => {
-                // A Pod may have landed since it was last seen.
-                if !feed::list_node_pods(&self.client, node).await?.iter().any(classify::is_real) {
+                // A Pod may have landed since it was last seen, or another rotation's placeholder.
+                let others =
+                    |pod: &Pod| pod.labels.get(names::ROTATION).is_some_and(|id| id != subject.rotation.as_str());
+                let used = |pod: &Pod| classify::is_real(pod) || pod.is_placeholder() && others(pod);
+                if !feed::list_node_pods(&self.client, node).await?.iter().any(used) {
                     self.remove(subject, node, uid, removal).await?;
                 }
                 Ok(Done::GivenBack(uid.clone()))

@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use rotate_shared::Phase;
 use rotate_shared::plan::Notice;
+use rotate_shared::{Phase, Then};
 
 use super::effect::Reservation;
 use super::observation::{Asked, Refused};
 use super::observe::{self, Marks};
 use super::record::Record;
 use crate::cache::decode::Workload;
-use crate::cache::{Pod, Resources, State, Volumes};
+use crate::cache::{Kind, Pod, Resources, State, Volumes};
 use crate::provider::ProviderObjects;
 use crate::surge::told::AllTold;
 
@@ -128,6 +128,13 @@ pub(super) struct Failure {
     pub(super) notice: Notice,
 }
 
+/// Whether the candidate is going or gone by our own removal.
+fn is_going(record: &Record, state: &State) -> bool {
+    let removes = record.phase() == Phase::Removing && record.options.then == Some(Then::Delete);
+    let node = state.node(&record.node).filter(|node| *node.uid == *record.node_uid);
+    removes && record.removal.is_some() && state.has_read(Kind::Nodes) && node.is_none_or(|node| node.deleting)
+}
+
 impl Memory {
     /// Forgets what the cache shows by now, and what belongs to an earlier phase.
     pub(super) fn refresh(&mut self, record: &Record, state: &State, now: Timestamp) {
@@ -162,6 +169,10 @@ impl Memory {
             fresh(*at) && shown.is_none_or(|shown| shown != Marks { marked: *marked, traces: *marked })
         });
         self.protections.retain(|_, (_, at)| fresh(*at));
+        if is_going(record, state) {
+            // Whoever led before has asked for it: its time runs from here on.
+            self.asked.get_or_insert(Asked { since: now, accepted: None });
+        }
         self.failures.retain(|_, failure| now.duration_since(failure.until) < UNWANTED);
         self.woken.retain(|uid, _| state.pod(uid).is_some());
         self.refused.retain(|uid, _| state.pod(uid).is_some());

@@ -117,7 +117,7 @@ pub struct Machine {
     pub taken: Option<String>,
     /// What [`super::record::Record::removal`] takes away is gone, as far as the Node object is.
     pub gone: bool,
-    /// When its removal was asked for first, by this process.
+    /// When its removal was asked for first, or seen under way, by this process.
     pub asked: Option<Asked>,
     /// Why it is refused for good.
     pub refused: Option<String>,
@@ -149,7 +149,7 @@ pub struct SurgeNode {
     pub protected: bool,
     /// It carries that of another rotation.
     pub others: bool,
-    /// Nothing real is on it, and no placeholder of another rotation; `None`: its Pods are not read.
+    /// Nothing real is on it or about to be, and no placeholder of another rotation; `None`: its Pods are not read.
     pub unused: Option<bool>,
     /// It is going already.
     pub leaving: bool,

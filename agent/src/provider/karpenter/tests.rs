@@ -74,6 +74,24 @@ fn a_node_goes_by_its_claim_and_is_kept_where_none_is_known() {
 }
 
 #[test]
+fn a_claim_that_cannot_be_read_is_not_taken_for_gone() {
+    let removal = Removal::NodeClaim { name: "cand".to_owned(), uid: "uid of cand".to_owned() };
+    let gone = |claims: Listing<NodeClaim>| {
+        let karpenter = Objects { claims, ..Objects::default() };
+        Karpenter.is_gone(&removal, &ProviderObjects { karpenter, ..ProviderObjects::default() })
+    };
+    let read = |items, unreadable: &[&str]| Listing::Read {
+        items,
+        unreadable: unreadable.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    assert!(gone(read(vec![claim("other", &json!({}))], &["cand-2: it has no spec"])));
+    assert!(!gone(read(vec![claim("cand", &json!({}))], &[])));
+    assert!(!gone(read(Vec::new(), &["cand: it has no spec"])));
+    assert!(!gone(Listing::Forbidden("nodeclaims is forbidden".to_owned())));
+    assert!(!gone(Listing::Absent));
+}
+
+#[test]
 fn a_claim_is_known_by_the_machine_before_the_name_and_two_of_them_are_none() {
     let cand = node("cand", &json!({ "spec": { "providerID": "kwok://cand" } }));
     let by_machine = claim("x", &json!({ "status": { "nodeName": "", "providerID": "kwok://cand" } }));

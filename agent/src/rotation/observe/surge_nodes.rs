@@ -61,7 +61,7 @@ fn protected_by(node: &Node) -> Option<&str> {
     node.annotations.get(names::PROTECTED_BY)?.split(':').next()
 }
 
-/// Whether nothing real is on the node, and nothing that holds room for another rotation; `None`: its Pods are not read.
+/// Whether nothing real is on the node or about to be, and nothing that holds room for another rotation; `None`: its Pods are not read.
 fn is_unused(known: &Known<'_>, node: &Node) -> Option<bool> {
     let Known { entry, state, .. } = *known;
     if !state.covers_node(&node.name) {
@@ -71,5 +71,6 @@ fn is_unused(known: &Known<'_>, node: &Node) -> Option<bool> {
         let rotation = pod.labels.get(names::ROTATION).map(|id| id.to_string());
         pod.is_placeholder() && rotation.is_some_and(|id| id != entry.record.id)
     });
-    Some(!state.hosts_real_pods(&node.name) && !of_others)
+    let arriving = state.arriving_on(&node.name).iter().any(|pod| !pod.is_placeholder());
+    Some(!state.hosts_real_pods(&node.name) && !of_others && !arriving)
 }

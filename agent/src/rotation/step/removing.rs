@@ -22,6 +22,13 @@ impl Turn<'_> {
         if self.then() == Then::Delete && !self.seen.machine.known {
             return self.wait_provider();
         }
+        if let (Then::Delete, Some(Removal::Left { to, .. })) = (self.then(), &self.seen.machine.removal)
+            && self.waited() <= PATIENCE
+        {
+            // What could not be read once decides on nothing.
+            let message = format!("it is empty and to be deleted, and as yet it is left to {to}");
+            return self.wait(Code::ProviderUnreadable, &self.node(), message);
+        }
         self.record.removal = self.seen.machine.removal.clone();
         self.record.enter(Phase::Removing, self.now);
     }
@@ -43,6 +50,9 @@ impl Turn<'_> {
 
     pub(super) fn removing(&mut self) {
         if self.then() == Then::Delete && self.record.removal.is_none() {
+            if !self.seen.machine.known {
+                return self.wait_provider();
+            }
             // Written by an earlier version of us, which could only delete the Node object.
             self.record.removal = Some(self.seen.machine.removal.clone().unwrap_or(Removal::NodeObject));
             return;
