@@ -155,6 +155,9 @@ pub struct SurgeNode {
     pub leaving: bool,
     /// How it would be given back; `None`: not known, or it was there before this rotation.
     pub removal: Option<Removal>,
+    /// What its provider says of it is from before the end began: what stands behind a young node may not have been
+    /// there yet.
+    pub stale: bool,
     /// It was given back by this process.
     pub given_back: bool,
     /// A call for it has failed.

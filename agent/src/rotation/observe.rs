@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use rotate_shared::plan::{Disposition, Notice};
-use rotate_shared::{Amounts, Code, Options, Phase, SurgeMode, names};
+use rotate_shared::{Amounts, Code, Phase, SurgeMode, names};
 
 use self::machine::machine;
 use self::needs::needs;
@@ -255,13 +255,7 @@ fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
     if record.surge.is_none() {
         // Where room may come from is not known before.
         let Some((objects, _)) = &memory.provider else { return (verdicts, shutting_down) };
-        // A placeholder for each Pod, too, where one for all was asked for: more room than that.
-        let surge = match record.options.surge {
-            SurgeMode::Single => SurgeMode::PerPod,
-            other => other,
-        };
-        let options = Options { surge, ..record.options.clone() };
-        let planned = promise(state, &Context { options: &options, ..context }, objects).moves;
+        let planned = promise(state, &context, objects).moves;
         // What a budget allows now is waited for; it is no verdict.
         let lasting = |notice: &Notice| notice.code != Code::PodDisruptionBudget;
         verdicts.blockers = planned.blockers.into_iter().filter(lasting).collect();

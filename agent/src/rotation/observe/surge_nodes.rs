@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rotate_shared::names;
+use rotate_shared::{Phase, names};
 
 use super::placeholders;
 use crate::cache::Node;
@@ -24,6 +24,12 @@ pub(super) fn surge_nodes(known: &Known<'_>) -> Vec<SurgeNode> {
     let came = |node: &Node| {
         node.created >= entry.created && (holding.contains(&*node.name) || memory.held_on.contains(&*node.name))
     };
+    let ending = match (&record.ending, record.phase()) {
+        (Some(ending), _) => Some(ending.since),
+        (None, Phase::RollingBack) => Some(record.phase_since()),
+        (None, _) => None,
+    };
+    let read = memory.provider.as_ref().map(|(_, read)| *read);
     let nodes = state.nodes().filter(|node| *node.name != *record.node);
     let nodes = nodes.filter(|node| protected_by(node) == Some(&*record.id) || came(node));
     let surge_nodes = nodes.map(|node| {
@@ -43,6 +49,7 @@ pub(super) fn surge_nodes(known: &Known<'_>) -> Vec<SurgeNode> {
             removal: driver
                 .filter(|_| node.created >= entry.created)
                 .map(|(driver, objects)| driver.remove(node, objects)),
+            stale: node.created >= entry.created && ending.is_some_and(|since| read.is_none_or(|read| read <= since)),
             given_back: memory.given_back.contains(&*node.uid),
             failed: failed(&Effect::Protect { node: name.clone(), uid: String::new() })
                 || failed(&Effect::GiveBack {

@@ -58,6 +58,11 @@ impl Turn<'_> {
                 return false;
             }
             (None, _) => "what its provider says of it could not be read",
+            (Some(_), _) if node.stale && patient => {
+                self.effects.push(Effect::ReadProvider);
+                self.wait_provider();
+                return false;
+            }
             // Left to whoever brought it.
             (Some(Removal::Left { .. } | Removal::NodeObject | Removal::Hook { .. }), _) => return true,
             (Some(removal), _) if patient || !node.failed => {

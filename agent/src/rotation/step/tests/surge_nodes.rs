@@ -110,6 +110,14 @@ fn what_is_not_known_of_a_node_is_waited_for_and_then_said() {
 }
 
 #[test]
+fn what_stands_behind_a_young_node_is_read_anew_before_it_is_given_back() {
+    for removal in [claim(), Removal::NodeObject] {
+        let stale = rolled_back(SurgeNode { stale: true, removal: Some(removal), ..came() });
+        assert_eq!((stale.effects(), stale.waits()), (vec![Effect::ReadProvider], vec![Code::NotReady]));
+    }
+}
+
+#[test]
 fn a_give_back_that_is_refused_for_ever_is_said_and_ends() {
     let refused = rolled_back(SurgeNode { failed: true, ..came() });
     assert_eq!(refused.effects(), [give_back()]);
