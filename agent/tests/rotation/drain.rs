@@ -1,8 +1,10 @@
 //! Whole rotations of different workloads.
 
+use std::time::Duration;
+
 use rotate_shared::options::Then;
 use rotate_shared::{Code, Options, Phase, names};
-use rotate_sim::{NodeSpec, Provisioner, Settings, objects};
+use rotate_sim::{NodeSpec, objects};
 use serde_json::json;
 
 use crate::check;
@@ -126,9 +128,7 @@ async fn a_deleted_node_is_gone_and_its_machine_is_warned_of() {
 
 #[tokio::test(start_paused = true)]
 async fn room_on_a_node_that_joins_late_is_waited_for() {
-    let template = NodeSpec::new("template").cpu("4").memory("16Gi").ready();
-    let settings = Settings { provisioners: vec![Provisioner::new(template, 3)], ..Settings::default() };
-    let world = World::with(settings);
+    let world = World::autoscaled(Duration::from_secs(1));
     world.node("a", "4");
     world.deploy_on("a", "web", 3, "1").await;
     let id = world.rotate("a", options()).await;

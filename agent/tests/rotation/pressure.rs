@@ -9,7 +9,7 @@ use serde_json::json;
 use std::time::Duration;
 
 use crate::check;
-use crate::world::{World, name_of, options};
+use crate::world::{NEVER, World, name_of, options};
 
 /// Three Pods on `a` under a budget that lets one go at a time; room for exactly three on `b`.
 async fn one_at_a_time() -> World {
@@ -71,7 +71,7 @@ async fn foreign_pods_that_take_room_between_two_evictions_stop_the_drain_until_
 
 #[tokio::test(start_paused = true)]
 async fn a_placeholder_preempted_before_the_drain_is_reserved_anew() {
-    let world = World::start();
+    let world = World::autoscaled(NEVER);
     world.node("a", "4");
     world.node("b", "2");
     world.deploy_on("a", "web", 3, "1").await;

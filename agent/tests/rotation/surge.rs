@@ -5,11 +5,11 @@ use rotate_shared::{CancelRequest, Code, Phase, Rotation, names};
 use serde_json::json;
 
 use crate::check;
-use crate::world::{World, options};
+use crate::world::{NEVER, World, options};
 
 #[tokio::test(start_paused = true)]
 async fn a_surge_without_room_is_rolled_back_and_leaves_the_cluster_as_it_was() {
-    let world = World::start();
+    let world = World::autoscaled(NEVER);
     world.node("a", "4");
     world.deploy_on("a", "web", 3, "1").await;
 
@@ -33,7 +33,7 @@ async fn a_surge_without_room_is_rolled_back_and_leaves_the_cluster_as_it_was() 
 
 #[tokio::test(start_paused = true)]
 async fn what_an_autoscaler_says_of_a_placeholder_is_shown_at_once() {
-    let world = World::start();
+    let world = World::autoscaled(NEVER);
     world.node("a", "4");
     world.deploy_on("a", "web", 1, "1").await;
     let id = world.rotate("a", options()).await;
@@ -75,7 +75,7 @@ async fn nobody_is_asked_about_placeholders_that_run_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_while_surging_leaves_the_cluster_as_it_was() {
-    let world = World::start();
+    let world = World::autoscaled(NEVER);
     world.node("a", "4");
     world.deploy_on("a", "web", 3, "1").await;
     let id = world.rotate("a", options()).await;

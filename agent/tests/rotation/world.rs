@@ -11,7 +11,7 @@ use rotate_agent::rotation::store::{Store, Wish};
 use rotate_agent::{Agent, Config};
 use rotate_shared::plan::Provider;
 use rotate_shared::{Options, Phase, Rotation, names};
-use rotate_sim::{NodeSpec, Settings, Sim, objects};
+use rotate_sim::{NodeSpec, Provisioner, Settings, Sim, objects};
 use serde_json::{Value, json};
 
 use crate::guard::Guard;
@@ -23,15 +23,31 @@ pub(crate) struct World {
     pub(crate) guard: Guard,
     clock: Clock,
     pub(crate) agent: Option<Agent>,
+    /// The nodes are of [`GROUP`].
+    grouped: bool,
 }
+
+/// The group of an autoscaler.
+const GROUP: &str = "web";
 
 /// The epoch of every test: a run is the same each time.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
+
+/// Longer than any test takes.
+pub(crate) const NEVER: Duration = Duration::from_secs(100_000);
 
 impl World {
     /// A cluster without nodes, and an agent.
     pub(crate) fn start() -> Self {
         Self::with(Settings::default())
+    }
+
+    /// A cluster whose nodes are of a group that an autoscaler lets grow; the machine that it orders takes this long.
+    pub(crate) fn autoscaled(register: Duration) -> Self {
+        let template = NodeSpec::new("template").cpu("4").memory("16Gi").ready();
+        let provisioner = Provisioner { register, ..Provisioner::new(template, 4).group(GROUP) };
+        let settings = Settings { provisioners: vec![provisioner], ..Settings::default() };
+        Self { grouped: true, ..Self::with(settings) }
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
@@ -43,13 +59,14 @@ impl World {
         sim.create(objects::priority_class(names::PRIORITY_CLASS, names::PLACEHOLDER_PRIORITY, false));
         let clock = Clock::starting_at(epoch);
         let store = Store::new(client(&sim), names::NAMESPACE, clock);
-        let mut world = Self { sim, store, guard: Guard::default(), clock, agent: None };
+        let mut world = Self { sim, store, guard: Guard::default(), clock, agent: None, grouped: false };
         world.start_agent();
         world
     }
 
     pub(crate) fn node(&self, name: &str, cpu: &str) {
-        self.sim.add_node(NodeSpec::new(name).cpu(cpu).memory("16Gi"));
+        let node = NodeSpec::new(name).cpu(cpu).memory("16Gi");
+        self.sim.add_node(if self.grouped { node.label(Provisioner::GROUP_LABEL, GROUP) } else { node });
     }
 
     /// Dropping it is the kill.
