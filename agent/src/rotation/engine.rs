@@ -82,8 +82,8 @@ pub struct Engine {
 /// A task's result.
 #[derive(Debug)]
 enum Ended {
-    Effect { rotation: String, node: String, effect: Effect, result: Result<Done, ExecuteError> },
-    Saved { rotation: String, result: Result<Entry, StoreError> },
+    Effect { rotation: String, node: String, done: Box<(Effect, Result<Done, ExecuteError>)> },
+    Saved { rotation: String, result: Result<(), StoreError> },
     Pruned { key: String, result: Result<(), StoreError> },
     Recovered(Result<usize, StoreError>),
 }
@@ -261,7 +261,7 @@ impl Engine {
         self.tasks.spawn(async move {
             let saved = tokio::time::timeout(timeout, store.save(&entry, &next)).await;
             let result = saved.unwrap_or(Err(StoreError::TimedOut { doing: "write the record" }));
-            Ended::Saved { rotation, result }
+            Ended::Saved { rotation, result: result.map(drop) }
         });
     }
 
@@ -278,14 +278,15 @@ impl Engine {
         let (executor, subject) = (self.executor.clone(), Subject::of(record));
         self.tasks.spawn(async move {
             let result = executor.execute(&subject, &effect).await;
-            Ended::Effect { rotation: subject.rotation, node: subject.node, effect, result }
+            Ended::Effect { rotation: subject.rotation, node: subject.node, done: Box::new((effect, result)) }
         });
     }
 
     fn absorb(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         let now = self.clock.now();
         match ended {
-            Ok(Ended::Effect { rotation, node, effect, result }) => {
+            Ok(Ended::Effect { rotation, node, done }) => {
+                let (effect, result) = *done;
                 let key = format!("{rotation}/{}", effect.key());
                 self.busy.remove(&key);
                 if result.is_ok() {
@@ -300,7 +301,7 @@ impl Engine {
                 self.busy.remove(&key);
                 let Some(memory) = self.memories.get_mut(&rotation) else { return };
                 match result {
-                    Ok(_) => _ = memory.failures.remove(SAVE),
+                    Ok(()) => _ = memory.failures.remove(SAVE),
                     // The watch brings what was written instead.
                     Err(StoreError::Conflict(_)) => {
                         tracing::debug!(rotation, "the record was changed meanwhile");

@@ -95,6 +95,7 @@ fn on_control_plane() -> Result<()> {
 }
 
 /// Whether all promises were kept, and whether the cases put them to the test.
+#[expect(clippy::print_stderr, reason = "what was put to the test is worth a look")]
 fn judge(results: Vec<(Case, Result<Outcome>)>) -> Result<()> {
     let (mut broken, mut moved, mut refused) = (Vec::new(), Vec::new(), BTreeMap::<String, usize>::new());
     let (mut pairs, mut unfit, mut pods) = (0, 0, 0);

@@ -35,6 +35,7 @@ const WATCHED: Duration = Duration::from_millis(300);
 pub(crate) struct Stage {
     client: Client,
     agent: Agent,
+    clock: Clock,
 }
 
 /// What became of a case.
@@ -59,7 +60,7 @@ impl Stage {
         let config = Config { max_concurrent: u32::try_from(at_once)?, ..Config::default() };
         let agent = Agent::start(config, client.clone(), clock);
         tokio::time::timeout(SOON, agent.ready()).await.context("the agent gets ready")?;
-        Ok(Self { client, agent })
+        Ok(Self { client, agent, clock })
     }
 
     /// Plays a case. An error is a promise that was broken, or a cluster that does not work.
@@ -105,7 +106,7 @@ impl Stage {
     }
 
     async fn rotate(&self, case: &Case) -> Result<Outcome> {
-        tokio::time::sleep(WATCHED).await;
+        self.clock.sleep(WATCHED).await;
         let options = OptionsRequest {
             then: Some(Then::Keep),
             surge_timeout_seconds: Some(40),

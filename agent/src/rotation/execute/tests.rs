@@ -124,7 +124,7 @@ async fn a_node_that_came_for_us_is_protected_and_given_back_only_if_nothing_rea
     assert!(matches!(done, Ok(Done::GivenBack(of)) if of == uid));
     assert!(sim.get("nodes", "", "b").is_some(), "a Pod has landed since");
     sim.delete("pods", "shop", "landed");
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    crate::clock::Clock::system().sleep(Duration::from_secs(60)).await;
     executor.execute(&subject, &give_back).await.unwrap();
     assert!(sim.get("nodes", "", "b").is_none());
 }

@@ -80,7 +80,7 @@ impl Turn<'_> {
             match here {
                 0 => {}
                 here if lost => {
-                    self.wait(Code::NodeLeaving, &self.node(), format!("it is gone, and {here} Pods with it"))
+                    self.wait(Code::NodeLeaving, &self.node(), format!("it is gone, and {here} Pods with it"));
                 }
                 here => {
                     let message =

@@ -97,7 +97,7 @@ async fn a_group_at_its_minimum_keeps_the_empty_node_and_says_so(world: &World) 
 
     let message = done.outcome.as_ref().map(|outcome| outcome.message.clone()).unwrap_or_default();
     ensure!(message.contains("minimum of 2 nodes"), "{message}");
-    tokio::time::sleep(Duration::from_millis(900)).await;
+    world.backend.clock().sleep(Duration::from_millis(900)).await;
     ensure!(is_cordoned(&world.get_node("n1").await?), "kept, cordoned");
     ensure!(!growing.failed(), "the test's autoscaler ended");
     world.nothing_left().await
