@@ -8,6 +8,10 @@ use rotate_shared::names::KARPENTER_DO_NOT_DISRUPT as KEY;
 /// The mark's value with a duration turned into the time at which it ends. As for Karpenter, one of a Pod that has not
 /// started has not begun, and stays as it is.
 pub(crate) fn dated(value: Cow<'_, str>, start: Option<Timestamp>) -> Cow<'_, str> {
+    // By far the most, and asked for at each event of such a Pod: to fail to read a duration would allocate.
+    if matches!(&*value, "true" | "false") {
+        return value;
+    }
     let lasts = value.parse::<SignedDuration>().ok().filter(|lasts| lasts.is_positive());
     match start.zip(lasts) {
         Some((start, lasts)) => Cow::Owned(start.saturating_add(lasts).unwrap_or(Timestamp::MAX).to_string()),
