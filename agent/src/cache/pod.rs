@@ -121,6 +121,12 @@ impl Pod {
             && self.labels.contains_key(rotate_shared::names::ROTATION)
     }
 
+    /// Whether every node has one of its own: static, or of a `DaemonSet`.
+    #[must_use]
+    pub fn comes_with_its_node(&self) -> bool {
+        self.shape.mirror || self.owner.as_ref().is_some_and(Owner::is_daemon_set)
+    }
+
     /// Whether it takes room on its node: bound and not finished.
     #[must_use]
     pub fn holds_room(&self) -> bool {

@@ -66,6 +66,17 @@ impl Resources {
         self.combine(other, i64::max);
     }
 
+    /// Keeps the smaller, resource by resource: what one of them lacks, both do.
+    pub fn minimum(&mut self, other: &Self) {
+        self.milli_cpu = self.milli_cpu.min(other.milli_cpu);
+        self.memory = self.memory.min(other.memory);
+        self.ephemeral_storage = self.ephemeral_storage.min(other.ephemeral_storage);
+        self.other.retain(|name, amount| {
+            *amount = other.other.get(name).map_or(0, |there| (*there).min(*amount));
+            *amount > 0
+        });
+    }
+
     fn combine(&mut self, with: &Self, operation: impl Fn(i64, i64) -> i64) {
         self.milli_cpu = operation(self.milli_cpu, with.milli_cpu);
         self.memory = operation(self.memory, with.memory);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use rotate_shared::{Amounts, names};
 
-use crate::cache::{Node, Owner, Pod, Resources, State};
+use crate::cache::selector::Taint;
+use crate::cache::{Node, Resources, State};
 
 /// What somebody hangs on a node for a while, and the next node will not have: by the beginnings of their keys.
 const PASSING_TAINTS: [&str; 7] = [
@@ -67,13 +69,7 @@ impl NewNode {
         let differs =
             |key: &str, value: &str| key != names::HOSTNAME && nodes.iter().any(|node| node.label(key) != Some(value));
         let uncertain = model.labels.iter().filter(|(key, value)| differs(key, value)).map(|(key, _)| key.into());
-        let mut daemons = Resources::default();
-        let mut daemon_pods = 0;
-        let comes_along = |pod: &Pod| pod.shape.mirror || pod.owner.as_ref().is_some_and(Owner::is_daemon_set);
-        for pod in state.pods_on(&model.name).iter().filter(|pod| pod.holds_room() && comes_along(pod)) {
-            daemons.add(&pod.shape.requests);
-            daemon_pods += 1;
-        }
+        let (daemons, daemon_pods) = daemons(state, [&*model.name]);
         let passing = |key: &str| PASSING_TAINTS.iter().any(|beginning| key.starts_with(beginning));
         let node = Node {
             name: "".into(),
@@ -94,5 +90,45 @@ impl NewNode {
             daemons,
             daemon_pods,
         })
+    }
+}
+
+/// What DaemonSets and mirror Pods take of a node, and how many they are: the most that is seen on these.
+pub(crate) fn daemons<'a>(state: &State, nodes: impl IntoIterator<Item = &'a str>) -> (Resources, i64) {
+    let (mut most, mut count) = (Resources::default(), 0);
+    for node in nodes {
+        let (mut sum, mut pods) = (Resources::default(), 0);
+        for pod in state.pods_on(node).iter().filter(|pod| pod.holds_room() && pod.comes_with_its_node()) {
+            sum.add(&pod.shape.requests);
+            pods += 1;
+        }
+        most.maximum(&sum);
+        count = count.max(pods);
+    }
+    (most, count)
+}
+
+/// A node that has not joined: without name, and Ready.
+pub(super) fn unborn<'a>(
+    labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+    taints: &[Taint],
+    allocatable: Resources,
+    max_pods: i64,
+) -> Node {
+    Node {
+        name: "".into(),
+        uid: "".into(),
+        created: Timestamp::UNIX_EPOCH,
+        deleting: false,
+        labels: Arc::new(labels.into_iter().collect()),
+        annotations: Default::default(),
+        taints: taints.to_vec(),
+        unschedulable: false,
+        ready: true,
+        allocatable,
+        max_pods,
+        pod_addresses: None,
+        provider_id: None,
+        boot_id: None,
     }
 }

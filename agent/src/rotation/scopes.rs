@@ -33,11 +33,7 @@ pub(super) fn essential(record: &Record, state: &State) -> BTreeSet<Partition> {
 
 /// The namespaces in which it has to be looked for what becomes of these Pods, and for those that they keep off.
 pub(crate) fn namespaces(pods: &[Pod]) -> BTreeSet<Partition> {
-    let stays = |pod: &Pod| {
-        pod.shape.mirror
-            || pod.phase.is_finished()
-            || pod.owner.as_ref().is_some_and(crate::cache::Owner::is_daemon_set)
-    };
+    let stays = |pod: &Pod| pod.comes_with_its_node() || pod.phase.is_finished();
     let mut scopes = BTreeSet::new();
     for pod in pods.iter().filter(|pod| !stays(pod)) {
         scopes.insert(Partition::namespace(&pod.namespace));

@@ -10,6 +10,7 @@
 use super::constraints::{self, Placement, apart};
 use super::terms;
 use crate::cache::{Node, Pod, Resources, State};
+use crate::provider::headroom;
 
 /// The room of one placeholder for several Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,11 +111,7 @@ fn join(united: &Placement, joined: &[&Pod], pod: &Pod, more: &Placement) -> Res
 /// What a node like the candidate offers after its DaemonSets.
 fn offer(candidate: &Node, state: &State) -> Resources {
     let mut offer = candidate.allocatable.clone();
-    for pod in state.pods_on(&candidate.name).iter().filter(|pod| pod.holds_room()) {
-        if pod.shape.mirror || pod.owner.as_ref().is_some_and(crate::cache::Owner::is_daemon_set) {
-            offer.subtract(&pod.shape.requests);
-        }
-    }
+    offer.subtract(&headroom::daemons(state, [&*candidate.name]).0);
     offer
 }
 

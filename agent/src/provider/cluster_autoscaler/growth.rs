@@ -1,7 +1,6 @@
 //! What each group may still grow by, and with which nodes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use rotate_shared::{Amounts, names};
@@ -10,7 +9,8 @@ use super::Objects;
 use super::groups::{Group, Manager, zone_in};
 use super::status::{GroupStatus, Told};
 use super::templates::{Template, zone_of};
-use crate::cache::{Node, Owner, Pod, Resources, State};
+use crate::cache::{Node, Resources, State};
+use crate::provider::headroom::{self, unborn};
 use crate::provider::{Headroom, NewNode};
 
 /// How many nodes of a group are looked at for what their DaemonSets take: they are equal.
@@ -168,22 +168,7 @@ fn shape(template: &Template, nodes: &[&Node], state: &State) -> NewNode {
     });
     let labels = template.labels.iter().map(|(key, value)| (&**key, &**value));
     let labels: BTreeMap<&str, &str> = differing.chain(labels).collect();
-    let node = Node {
-        name: "".into(),
-        uid: "".into(),
-        created: Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: Arc::new(labels.into_iter().collect()),
-        annotations: BTreeMap::new(),
-        taints: template.taints.clone(),
-        unschedulable: false,
-        ready: true,
-        allocatable: Resources::from(&template.allocatable),
-        max_pods: template.max_pods,
-        pod_addresses: None,
-        provider_id: None,
-        boot_id: None,
-    };
+    let node = unborn(labels, &template.taints, Resources::from(&template.allocatable), template.max_pods);
     NewNode {
         node,
         daemons,
@@ -195,20 +180,8 @@ fn shape(template: &Template, nodes: &[&Node], state: &State) -> NewNode {
 
 /// The most that DaemonSets and mirror Pods take on any of these nodes; of an empty group on any node at all.
 fn daemons(state: &State, nodes: &[&Node]) -> (Resources, i64) {
-    let comes_along =
-        |pod: &Pod| pod.holds_room() && (pod.shape.mirror || pod.owner.as_ref().is_some_and(Owner::is_daemon_set));
     let others: Vec<_> = if nodes.is_empty() { state.nodes().map(|node| &**node).collect() } else { Vec::new() };
-    let (mut most, mut count) = (Resources::default(), 0);
-    for node in nodes.iter().chain(&others).take(LOOKED_AT) {
-        let (mut sum, mut pods) = (Resources::default(), 0);
-        for pod in state.pods_on(&node.name).iter().filter(|pod| comes_along(pod)) {
-            sum.add(&pod.shape.requests);
-            pods += 1;
-        }
-        most.maximum(&sum);
-        count = count.max(pods);
-    }
-    (most, count)
+    headroom::daemons(state, nodes.iter().chain(&others).take(LOOKED_AT).map(|node| &*node.name))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::groups::{Group, Manager, Settings};
 use crate::cache::selector::Taint;
-use crate::cache::{Node, Resources, State};
+use crate::cache::{Node, State};
 
 /// A template that nothing else has changed in is written again after this long, so that its age can be told.
 const SEEN_AGAIN: SignedDuration = SignedDuration::from_hours(24);
@@ -87,7 +87,7 @@ impl Template {
             varying.extend(more.map(ToOwned::to_owned));
             labels.retain(|key, _| !varying.contains(key));
             taints.retain(|taint| node.taints.contains(taint));
-            least(&mut allocatable, &node.allocatable);
+            allocatable.minimum(&node.allocatable);
             max_pods = max_pods.min(node.max_pods);
         }
         Some(Self {
@@ -147,17 +147,6 @@ pub(super) fn zone_of<'a>(group: &Group<'_>, node: &'a Node) -> Option<&'a str> 
 
 fn is_zone(key: &str) -> bool {
     key == names::ZONE || key.ends_with("/zone")
-}
-
-/// Keeps the smaller, resource by resource: what one of them lacks, both do.
-fn least(of: &mut Resources, other: &Resources) {
-    of.milli_cpu = of.milli_cpu.min(other.milli_cpu);
-    of.memory = of.memory.min(other.memory);
-    of.ephemeral_storage = of.ephemeral_storage.min(other.ephemeral_storage);
-    of.other.retain(|name, amount| {
-        *amount = other.other.get(name).map_or(0, |there| (*there).min(*amount));
-        *amount > 0
-    });
 }
 
 // === impl Templates ===

@@ -3,14 +3,13 @@
 //! Why so: `docs/decisions/016-what-a-nodepool-may-bring.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use jiff::Timestamp;
 use rotate_shared::{Amounts, Quantity, names};
 
 use super::kinds::{self, Kind, is_of_machines};
 use super::{NodeClaim, NodePool, Objects, POOL, Requirement};
-use crate::cache::{Node, State};
+use crate::cache::State;
+use crate::provider::headroom::unborn;
 use crate::provider::{Headroom, Listing, NewNode};
 
 /// The label of what an instance is paid as: spot, on demand, reserved.
@@ -130,7 +129,12 @@ fn shapes(pool: &NodePool, objects: &Objects, kinds: &[Kind<'_>], state: &State)
         };
         for (labels, uncertain) in ways(pool, kind, objects) {
             shapes.push(NewNode {
-                node: node(pool, kind, &labels),
+                node: unborn(
+                    labels.iter().map(|(key, value)| (&**key, &**value)),
+                    &pool.taints,
+                    kind.allocatable.clone(),
+                    kind.max_pods,
+                ),
                 daemons: daemons.clone(),
                 daemon_pods,
                 charged: kind.capacity.clone(),
@@ -206,25 +210,6 @@ fn with(labels: &Labels, key: &str, value: &str) -> Labels {
         labels.retain(|key, _| !key.ends_with("/zone-id"));
     }
     labels
-}
-
-fn node(pool: &NodePool, kind: &Kind<'_>, labels: &Labels) -> Node {
-    Node {
-        name: "".into(),
-        uid: "".into(),
-        created: Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: Arc::new(labels.iter().map(|(key, value)| (&**key, &**value)).collect()),
-        annotations: BTreeMap::new(),
-        taints: pool.taints.clone(),
-        unschedulable: false,
-        ready: true,
-        allocatable: kind.allocatable.clone(),
-        max_pods: kind.max_pods,
-        pod_addresses: None,
-        provider_id: None,
-        boot_id: None,
-    }
 }
 
 #[cfg(test)]

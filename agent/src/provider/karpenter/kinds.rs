@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rotate_shared::{Amounts, Quantity, names};
 
 use super::{NodeClaim, Objects};
-use crate::cache::{Owner, Pod, Resources, State};
+use crate::cache::{Resources, State};
+use crate::provider::headroom;
 
 /// The label of the instance type.
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
@@ -52,7 +53,7 @@ pub(super) fn kinds<'a>(objects: &'a Objects, state: &State) -> Vec<Kind<'a>> {
         let of = of.unwrap_or_else(|| format!("{:?}", claim.capacity).into());
         match kinds.get_mut(&(&*claim.pool, &*claim.class, of.clone())) {
             Some(seen) => {
-                least(&mut seen.allocatable, &kind.allocatable);
+                seen.allocatable.minimum(&kind.allocatable);
                 seen.max_pods = seen.max_pods.min(kind.max_pods);
                 most(&mut seen.capacity, &kind.capacity);
                 seen.nodes.extend(kind.nodes);
@@ -74,7 +75,7 @@ fn kind<'a>(claim: &'a NodeClaim, state: &State) -> Kind<'a> {
             labels.entry(key.into()).or_insert_with(|| value.into());
         }
         if claim.initialized {
-            least(&mut allocatable, &node.allocatable);
+            allocatable.minimum(&node.allocatable);
             max_pods = max_pods.min(node.max_pods);
         }
     }
@@ -105,32 +106,9 @@ pub(super) fn is_of_machines(key: &str) -> bool {
     known && key != names::HOSTNAME && !PEOPLES.contains(&domain)
 }
 
-/// What DaemonSets and mirror Pods take of a node, and how many they are: the most that was seen on these.
+/// What DaemonSets and mirror Pods take of one of these nodes, and how many they are.
 pub(super) fn daemons<'a>(state: &State, nodes: impl Iterator<Item = &'a Arc<str>>) -> (Resources, i64) {
-    let comes_along =
-        |pod: &Pod| pod.holds_room() && (pod.shape.mirror || pod.owner.as_ref().is_some_and(Owner::is_daemon_set));
-    let (mut most, mut count) = (Resources::default(), 0);
-    for node in nodes.take(LOOKED_AT) {
-        let (mut sum, mut pods) = (Resources::default(), 0);
-        for pod in state.pods_on(node).iter().filter(|pod| comes_along(pod)) {
-            sum.add(&pod.shape.requests);
-            pods += 1;
-        }
-        most.maximum(&sum);
-        count = count.max(pods);
-    }
-    (most, count)
-}
-
-/// Keeps the smaller, resource by resource: what one of them lacks, both do.
-fn least(of: &mut Resources, other: &Resources) {
-    of.milli_cpu = of.milli_cpu.min(other.milli_cpu);
-    of.memory = of.memory.min(other.memory);
-    of.ephemeral_storage = of.ephemeral_storage.min(other.ephemeral_storage);
-    of.other.retain(|name, amount| {
-        *amount = other.other.get(name).map_or(0, |there| (*there).min(*amount));
-        *amount > 0
-    });
+    headroom::daemons(state, nodes.take(LOOKED_AT).map(|node| &**node))
 }
 
 /// Keeps the larger, resource by resource.
