@@ -47,6 +47,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         return Observation { slot, ..Observation::default() };
     }
     let node = state.node(&record.node).filter(|node| *node.uid == *record.node_uid);
+    let ours = placeholders(state, &record.id);
     let failures = memory.failures.values().map(|failure| failure.notice.clone()).collect();
     if let Some(scope) = scopes::unread(record, state) {
         return Observation {
@@ -54,16 +55,16 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
             unread: Some(Unread { scope, error: None }),
             slot,
             node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
-            machine: machine(&known, node.map(|node| &**node)),
-            room: rooms(&known).into_iter().map(|room| room.seen).collect(),
-            surge_nodes: surge_nodes(&known),
+            machine: machine(&known, &ours, node.map(|node| &**node)),
+            room: rooms(&known, &ours).into_iter().map(|room| room.seen).collect(),
+            surge_nodes: surge_nodes(&known, &ours),
             failures,
             ..Observation::default()
         };
     }
     let (leaving, budgets) = leaving(&known);
     let groups = progress::owners(&known);
-    let mut rooms = rooms(&known);
+    let mut rooms = rooms(&known, &ours);
     let needs = needs(&known, &groups, &rooms);
     explain(&known, &needs, &mut rooms);
     let passed_over = passed_over::passed_over(&known);
@@ -77,7 +78,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         unread: None,
         slot,
         node: node.map_or(NodeSeen::Gone, |node| see_node(record, node, memory)),
-        machine: machine(&known, node.map(|node| &**node)),
+        machine: machine(&known, &ours, node.map(|node| &**node)),
         foreign_cordon: node
             .is_some_and(|node| node.unschedulable && !node.annotations.contains_key(names::CORDONED_BY)),
         barrier: barrier(&known),
@@ -92,7 +93,7 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         needs,
         unheard: unheard(&known, &rooms),
         room: rooms.into_iter().map(|room| room.seen).collect(),
-        surge_nodes: surge_nodes(&known),
+        surge_nodes: surge_nodes(&known, &ours),
         passed_over,
         failures,
     }

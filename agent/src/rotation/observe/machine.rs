@@ -3,7 +3,6 @@
 use jiff::SignedDuration;
 use rotate_shared::{Phase, Then};
 
-use super::placeholders;
 use crate::cache::{Node, Pod};
 use crate::provider::{self, Loan};
 use crate::rotation::observation::Machine;
@@ -13,8 +12,8 @@ use crate::rotation::progress::Known;
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 const FRESH_WHILE_REMOVING: SignedDuration = SignedDuration::from_secs(2);
 
-/// What is known of what stands behind the candidate. `node` is `None` where it is gone.
-pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
+/// What is known of what stands behind the candidate. `ours` are the rotation's placeholders, `node` is `None` where it is gone.
+pub(super) fn machine(known: &Known<'_>, ours: &[Pod], node: Option<&Node>) -> Machine {
     let Known { entry, state, memory, now } = *known;
     let record = &entry.record;
     let machine = Machine {
@@ -33,7 +32,7 @@ pub(super) fn machine(known: &Known<'_>, node: Option<&Node>) -> Machine {
     Machine {
         known: true,
         stale: now.duration_since(*read) >= fresh,
-        no_room: order.is_some() && placeholders(state, &record.id).iter().any(refused),
+        no_room: order.is_some() && ours.iter().any(refused),
         order,
         loan: record
             .order

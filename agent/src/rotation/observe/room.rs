@@ -29,16 +29,16 @@ pub(super) struct RoomKnown<'a> {
     pub(super) pod: Option<Pod>,
 }
 
-/// The placeholders of a rotation.
-pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
-    let Known { entry, state, memory, .. } = *known;
+/// What the placeholders of a rotation hold: `ours` that are in the cache, and those on their way there.
+pub(super) fn rooms<'a>(known: &Known<'a>, ours: &[Pod]) -> Vec<RoomKnown<'a>> {
+    let Known { entry, memory, .. } = *known;
     let record = &entry.record;
     let mut rooms = Vec::new();
     let waking = |pod: &Pod| memory.waking.as_deref() == Some(&*pod.name);
-    for pod in placeholders(state, &record.id).into_iter().filter(|pod| !waking(pod)) {
+    for pod in ours.iter().filter(|pod| !waking(pod)) {
         let label = |key: &str| pod.labels.get(key).map(|value| value.to_string()).unwrap_or_default();
         let released = memory.released.contains_key(&*pod.uid);
-        let mut state = if released { RoomState::Ending } else { room_state(&pod, known) };
+        let mut state = if released { RoomState::Ending } else { room_state(pod, known) };
         if let RoomState::Coming { message } = &mut state
             && let Some(told) = memory.told.as_ref().and_then(|(told, _)| told.of(&pod.uid))
         {
@@ -54,7 +54,7 @@ pub(super) fn rooms<'a>(known: &Known<'a>) -> Vec<RoomKnown<'a>> {
             },
             class: record.class(&label(names::CLASS)),
             released,
-            pod: Some(pod),
+            pod: Some(pod.clone()),
         });
     }
     for (name, created) in &memory.created {

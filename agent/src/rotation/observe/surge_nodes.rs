@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use rotate_shared::{Phase, names};
 
-use super::placeholders;
-use crate::cache::Node;
+use crate::cache::{Node, Pod};
 use crate::provider;
 use crate::rotation::effect::Effect;
 use crate::rotation::observation::SurgeNode;
@@ -15,10 +14,9 @@ use crate::rotation::progress::Known;
 /// placeholders is, or was seen by this process. By name.
 ///
 /// Read off the cluster: which nodes came for us outlives whoever leads. Both times are the API server's.
-pub(super) fn surge_nodes(known: &Known<'_>) -> Vec<SurgeNode> {
+pub(super) fn surge_nodes(known: &Known<'_>, ours: &[Pod]) -> Vec<SurgeNode> {
     let Known { entry, state, memory, .. } = *known;
     let record = &entry.record;
-    let ours = placeholders(state, &record.id);
     let holding: BTreeSet<&str> =
         ours.iter().filter(|pod| pod.deleted.is_none()).filter_map(|pod| pod.node.as_deref()).collect();
     let came = |node: &Node| {
