@@ -21,3 +21,12 @@ pub fn production(mut config: Config) -> kube::Result<Client> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     Client::try_from(config)
 }
+
+/// What an API error says to people.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
+        other => other.to_string(),
+    }
+}

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::objects::{self, Cluster, GROUP, Key, List, Objects, Reach, Wire};
 use crate::cache::Node;
+use crate::client::said;
 
 /// The versions that are understood, the newest first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
@@ -101,15 +102,6 @@ pub enum ManagementError {
     /// What was ordered has become a node that nobody has judged yet.
     #[error("every Machine of MachineDeployment {0} has its node: the one that was ordered has just joined")]
     Joined(String),
-}
-
-/// What an API error says to people.
-fn said(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
-        other => other.to_string(),
-    }
 }
 
 // kube's client has no `Debug`.
