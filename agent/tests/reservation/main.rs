@@ -13,6 +13,9 @@
 #[path = "../controlplane/harness.rs"]
 mod harness;
 
+#[path = "../scenarios/booting.rs"]
+mod booting;
+
 mod case;
 mod random;
 mod simulated;

@@ -3,8 +3,9 @@
 use kube::Client;
 use rotate_agent::clock::Clock;
 use rotate_sim::{Settings, Sim};
-use serde_json::json;
 use tokio::task::JoinHandle;
+
+use crate::booting::boot_nodes;
 
 /// A simulated cluster whose nodes get Ready at once.
 pub(crate) struct Simulated {
@@ -15,7 +16,7 @@ pub(crate) struct Simulated {
 impl Simulated {
     pub(crate) fn start() -> Self {
         let sim = Sim::start(Settings::default());
-        let booting = tokio::spawn(boot(sim.clone()));
+        let booting = tokio::spawn(boot_nodes(sim.clone()));
         Self { sim, booting }
     }
 
@@ -32,31 +33,5 @@ impl Drop for Simulated {
     fn drop(&mut self) {
         self.booting.abort();
         self.sim.shutdown();
-    }
-}
-
-/// Nodes get Ready, and every namespace has a service account to run Pods as.
-async fn boot(sim: Sim) {
-    let mut changes = sim.changes();
-    loop {
-        for node in sim.list("nodes") {
-            if node["status"]["conditions"][0]["status"] != "True" {
-                let name = node["metadata"]["name"].as_str().unwrap_or_default();
-                let ready = json!([{ "type": "Ready", "status": "True", "reason": "KubeletReady" }]);
-                sim.edit("nodes", "", name, |node| node["status"]["conditions"] = ready);
-            }
-        }
-        for namespace in sim.list("namespaces") {
-            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-            if sim.get("serviceaccounts", name, "default").is_none() {
-                let account = json!({
-                    "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": name },
-                });
-                drop(sim.try_create(account));
-            }
-        }
-        if changes.changed().await.is_err() {
-            return;
-        }
     }
 }

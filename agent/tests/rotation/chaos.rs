@@ -9,35 +9,11 @@ use rotate_sim::{Settings, objects};
 use serde_json::json;
 
 use crate::check;
+use crate::random::Random;
 use crate::world::{World, name_of, options};
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
-
 async fn run(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let settings = Settings {
         seed,
         bind_delay: Duration::from_millis(random.one(&[0, 0, 50, 300])),
@@ -58,7 +34,7 @@ async fn run(seed: u64) {
             objects::deployment(&name, "shop", pods as u32, template)
         };
         world.sim.create(set);
-        replicas += pods as usize;
+        replicas += pods;
     }
     world.until_running("shop", replicas).await;
     for index in 0..1 + random.below(3) {
@@ -77,7 +53,7 @@ async fn run(seed: u64) {
     let mut foreign = 0;
     let mut cancelled = false;
     for _ in 0..random.below(12) {
-        let pause = random.below(2_500);
+        let pause = random.below(2_500) as u64;
         world.pass(pause).await;
         disturb(&mut world, &mut random, &id, &mut foreign, &mut cancelled).await;
     }
@@ -126,17 +102,17 @@ async fn disturb(world: &mut World, random: &mut Random, id: &str, foreign: &mut
                 ("PATCH", "/configmaps/"),
                 ("DELETE", "/pods/"),
             ]);
-            world.sim.faults().fail(method, path, random.one(&[500, 503]), 1 + random.below(3) as usize);
+            world.sim.faults().fail(method, path, random.one(&[500, 503]), 1 + random.below(3));
         }
-        5 => world.sim.faults().lose_answers("POST", random.one(&["/eviction", &*room]), 1 + random.below(2) as usize),
+        5 => world.sim.faults().lose_answers("POST", random.one(&["/eviction", &*room]), 1 + random.below(2)),
         6 => world.sim.faults().lose_answers("PATCH", random.one(&["/nodes/", "/configmaps/"]), 1),
-        7 => world.sim.faults().fail("POST", &room, 503, 1 + random.below(3) as usize),
-        8 => world.sim.faults().deny("POST", "/eviction", "not now", 1 + random.below(3) as usize),
+        7 => world.sim.faults().fail("POST", &room, 503, 1 + random.below(3)),
+        8 => world.sim.faults().deny("POST", "/eviction", "not now", 1 + random.below(3)),
         9 => {
             if random.chance(50) {
                 // Some of what is read comes long after the rest.
-                let delay = Duration::from_secs(random.below(20));
-                world.sim.faults().delay("GET", "/pods", delay, 1 + random.below(3) as usize);
+                let delay = Duration::from_secs(random.below(20) as u64);
+                world.sim.faults().delay("GET", "/pods", delay, 1 + random.below(3));
             }
             world.sim.faults().drop_watches();
             if random.chance(50) {
@@ -145,21 +121,21 @@ async fn disturb(world: &mut World, random: &mut Random, id: &str, foreign: &mut
         }
         10 | 11 => {
             world.kill_agent();
-            world.pass(random.below(30_000)).await;
+            world.pass(random.below(30_000) as u64).await;
             if random.chance(50) {
-                let delay = Duration::from_secs(random.below(60));
-                world.sim.faults().delay("GET", "/pods", delay, 1 + random.below(3) as usize);
+                let delay = Duration::from_secs(random.below(60) as u64);
+                world.sim.faults().delay("GET", "/pods", delay, 1 + random.below(3));
             }
             world.start_agent();
         }
         12 => {
             let _ = world.store.request(id, Wish::Pause, world.now()).await;
-            world.pass(random.below(20_000)).await;
+            world.pass(random.below(20_000) as u64).await;
             let _ = world.store.request(id, Wish::Resume, world.now()).await;
         }
         13 => {
             let pods = world.pods("shop");
-            if let Some(pod) = pods.get(random.below(pods.len().max(1) as u64) as usize) {
+            if let Some(pod) = pods.get(random.below(pods.len().max(1))) {
                 world.sim.delete("pods", "shop", &name_of(pod));
             }
         }

@@ -6,6 +6,8 @@ use rotate_agent::PodCache;
 
 mod check;
 mod guard;
+#[path = "../reservation/random.rs"]
+mod random;
 mod world;
 
 mod chaos;

@@ -8,6 +8,8 @@ use rotate_agent::PodCache;
 mod check;
 #[path = "../rotation/guard.rs"]
 mod guard;
+#[path = "../reservation/random.rs"]
+mod random;
 #[path = "../rotation/world.rs"]
 mod world;
 

@@ -27,6 +27,7 @@ mod management;
 mod fake;
 
 mod backend;
+mod booting;
 mod cases;
 mod fleet;
 mod recorder;
