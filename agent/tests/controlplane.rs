@@ -51,6 +51,9 @@ fn main() -> ExitCode {
         trial(&shared, "daemon_and_stateful_sets_and_bare_pods_run", async |plane| {
             selftest::every_kind_of_workload_runs(plane).await
         }),
+        trial(&shared, "pod_taken_for_not_ready_recovers", async |plane| {
+            selftest::a_pod_that_the_controller_manager_takes_for_not_ready_recovers(plane).await
+        }),
         trial(&shared, "lost_node_takes_its_pods_readiness", async |plane| {
             selftest::a_lost_node_takes_its_pods_readiness(plane).await
         }),

@@ -13,11 +13,12 @@ use super::credentials::{self, User};
 pub(crate) const AUDIT_LOG: &str = "audit.log";
 
 /// The stages of kwok that the tests add to kwok's own: see each file.
-const STAGES: [&str; 6] = [
+const STAGES: [&str; 7] = [
     include_str!("stages/job-slow.yaml"),
     include_str!("stages/node-booting.yaml"),
     include_str!("stages/node-slow.yaml"),
     include_str!("stages/pod-graceful.yaml"),
+    include_str!("stages/pod-ready-again.yaml"),
     include_str!("stages/pod-slow.yaml"),
     include_str!("stages/pod-unready.yaml"),
 ];

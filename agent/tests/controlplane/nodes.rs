@@ -52,7 +52,7 @@ pub(crate) async fn lose(client: &Client, name: &str) -> Result<()> {
     nodes.patch_status(name, &options, &Patch::Strategic(&lost)).await?;
 
     let here = ListParams::default().fields(&format!("spec.nodeName={name}"));
-    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "NodeLost"}]}});
     for pod in Api::<Pod>::all(client.clone()).list(&here).await?.items {
         let pods = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
         pods.patch_status(&pod.name_any(), &options, &Patch::Strategic(&not_ready)).await?;

@@ -7,10 +7,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use rotate_agent::clock::Clock;
 use rotate_agent::provider::cluster_autoscaler::status::Status;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::harness::ControlPlane;
@@ -220,6 +221,22 @@ pub(crate) async fn a_lost_node_takes_its_pods_readiness(plane: &ControlPlane) -
     ensure!(!nodes::is_ready(&lost.await?), "kwok has revived it");
     let pods = Api::<Pod>::namespaced(client.clone(), ns).list(&ListParams::default()).await?;
     ensure!(pods.items.iter().all(|pod| !workloads::is_running(pod)));
+    Ok(())
+}
+
+pub(crate) async fn a_pod_that_the_controller_manager_takes_for_not_ready_recovers(plane: &ControlPlane) -> Result<()> {
+    let client = plane.client().await?;
+    let ns = "taken";
+    workloads::namespace(&client, ns).await?;
+    pool_node(ns, "1").create_ready(&client).await?;
+    Workload::new(ns, "web", 1).spec(in_pool(ns)).deployment(&client).await?;
+    let pod = workloads::running(&client, ns, "web", 1, SOON).await?.remove(0);
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    let pods = Api::<Pod>::namespaced(client.clone(), ns);
+    let patched = pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(&not_ready)).await?;
+    ensure!(!workloads::is_running(&patched));
+    let again = workloads::running(&client, ns, "web", 1, SOON).await?.remove(0);
+    ensure!(again.metadata.uid == pod.metadata.uid);
     Ok(())
 }
 
