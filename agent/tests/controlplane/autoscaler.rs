@@ -24,6 +24,9 @@ use super::nodes::{FakeNode, is_ready};
 const CUTOFF: i32 = -10;
 /// How often it looks; the real ones take 10 s and 1 s.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a Pod has to wait before a node comes for it. A replacement is unschedulable for some tenths of a second before
+/// the scheduler has cleared a place for it; the real ones, with their 10 s, do not see that.
+const WAITS_FOR: Duration = Duration::from_secs(1);
 /// How long after its boot a node may take to receive the Pods it was made for.
 const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
@@ -100,7 +103,12 @@ pub(crate) struct Autoscaler {
     idle: BTreeMap<String, Instant>,
     /// Pods that were told why no node comes for them.
     refused: BTreeSet<String>,
+    waiting: Waiting,
 }
+
+/// Pods for which the scheduler found no node, by UID, and since when they are seen to wait.
+#[derive(Default)]
+pub(crate) struct Waiting(HashMap<String, Instant>);
 
 /// A growing group; dropping it ends the growth and leaves the nodes.
 pub(crate) struct Growing(JoinHandle<Result<()>>);
@@ -132,6 +140,7 @@ impl Autoscaler {
             unneeded: None,
             idle: BTreeMap::new(),
             refused: BTreeSet::new(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -180,7 +189,8 @@ impl Autoscaler {
         if size > 0 {
             self.described = None;
         }
-        for pod in pending.items.iter().filter(|pod| is_served(pod, &template)) {
+        let waiting = self.waiting.lasting(&pending.items);
+        for pod in waiting.into_iter().filter(|pod| is_served(pod, &template)) {
             let uid = pod.uid().unwrap_or_default();
             let mut booting = self.made.iter_mut().filter(|made| made.since.elapsed() < boot + SETTLES_WITHIN);
             let wanted = requests(pod);
@@ -260,6 +270,19 @@ impl Autoscaler {
     }
 }
 
+// === impl Waiting ===
+
+impl Waiting {
+    /// Those of all Pods that wait and have waited for long enough.
+    pub(crate) fn lasting<'p>(&mut self, pods: &'p [Pod]) -> Vec<&'p Pod> {
+        let mut waiting: Vec<&Pod> = pods.iter().filter(|pod| is_unschedulable(pod)).collect();
+        let uid = |pod: &Pod| pod.uid().unwrap_or_default();
+        self.0.retain(|known, _| waiting.iter().any(|pod| uid(pod) == *known));
+        waiting.retain(|pod| self.0.entry(uid(pod)).or_insert_with(Instant::now).elapsed() >= WAITS_FOR);
+        waiting
+    }
+}
+
 // === impl Booting ===
 
 impl Booting {
@@ -295,7 +318,7 @@ impl Drop for Growing {
 /// Whether such a node is wanted for the Pod.
 fn is_served(pod: &Pod, template: &FakeNode) -> bool {
     let spec = pod.spec.clone().unwrap_or_default();
-    spec.priority.unwrap_or(0) >= CUTOFF && is_unschedulable(pod) && admits(&spec, template.labels())
+    spec.priority.unwrap_or(0) >= CUTOFF && admits(&spec, template.labels())
 }
 
 /// Whether the scheduler found no node for it. One that it makes room for by preemption has one, as good as.

@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::interval;
 
 use crate::backend::ManagementCluster;
+use crate::harness::autoscaler::Waiting;
 use crate::harness::nodes::FakeNode;
 use crate::world::World;
 
@@ -99,6 +100,7 @@ impl Fleet {
             boots: Arc::clone(&boots),
             lost: Arc::clone(&lost),
             made: 0,
+            waiting: Waiting::default(),
         };
         let fleet = Self { api, cluster, controller: tokio::spawn(controller.run()), boots, lost };
         for name in ["web-1", "web-2"] {
@@ -159,6 +161,7 @@ struct Controller {
     boots: Arc<AtomicBool>,
     lost: Arc<Mutex<Vec<String>>>,
     made: u32,
+    waiting: Waiting,
 }
 
 // === impl Controller ===
@@ -175,7 +178,7 @@ impl Controller {
     }
 
     /// One more replica where a Pod finds no room, as an autoscaler would have it.
-    async fn autoscale(&self) -> Result<()> {
+    async fn autoscale(&mut self) -> Result<()> {
         let Some((_, maximum)) = self.autoscaled else { return Ok(()) };
         let deployment = self.api.get("machinedeployments", DEPLOYMENT).await?.context("it exists")?;
         let replicas = deployment["spec"]["replicas"].as_u64().unwrap_or(0);
@@ -186,15 +189,7 @@ impl Controller {
         }
         let pending = ListParams::default().fields("status.phase=Pending");
         let pods = Api::<Pod>::all(self.nodes.clone()).list(&pending).await?.items;
-        // One that is nominated has its room: what it preempts is on its way out.
-        let unschedulable = |pod: &Pod| {
-            if pod.status.as_ref().is_some_and(|status| status.nominated_node_name.is_some()) {
-                return false;
-            }
-            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            conditions.into_iter().any(|it| it.type_ == "PodScheduled" && it.reason.as_deref() == Some("Unschedulable"))
-        };
-        if pods.iter().any(unschedulable) {
+        if !self.waiting.lasting(&pods).is_empty() {
             let more = json!({ "spec": { "replicas": replicas + 1 } });
             self.api.patch("machinedeployments", DEPLOYMENT, &more).await?;
         }

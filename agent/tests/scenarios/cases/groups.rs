@@ -85,8 +85,7 @@ async fn a_group_at_its_minimum_keeps_the_empty_node_and_says_so(world: &World) 
     world.node(member("n1", "web", "2")).await?;
     world.deployment("web", 2, "1").await?;
     world.node(member("n2", "web", "2")).await?;
-    // Nor may it grow: a replacement is unschedulable for a moment before the scheduler nominates it a node.
-    let group = Group::new("web", 2, 2);
+    let group = Group::new("web", 2, 3);
     group.tell(&world.client, world.backend.clock()).await?;
     let growing = autoscaler(world, "late", group).unneeded(Duration::from_secs(1)).start();
     let agent = world.agent().await?;
