@@ -22,9 +22,10 @@ use crate::clock::Clock;
 
 /// Objects in a page: as kubectl.
 const PAGE: u32 = 500;
-/// For how long a kind that is not served is not asked for again: long enough that a cluster without it sees no stream
-/// of requests that fail, short enough that whoever installs it need not restart us.
-const ABSENT_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// For how long a kind that is not served is not asked for again: long enough that observations, several a second while
+/// rotations run, are no stream of requests that fail; short enough that whoever installs an autoscaler and plans at once
+/// is not told for minutes that it is not there.
+const ABSENT_FOR: SignedDuration = SignedDuration::from_secs(10);
 /// How often a list whose pages have expired is begun anew.
 const ATTEMPTS: usize = 3;
 

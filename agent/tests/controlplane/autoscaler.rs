@@ -163,9 +163,10 @@ impl Autoscaler {
         self
     }
 
-    /// Starts to watch for Pods.
-    pub(crate) fn start(mut self) -> Growing {
-        Growing(tokio::spawn(async move {
+    /// Starts to watch for Pods. It has told of its group when this returns: a plan made at once finds it.
+    pub(crate) async fn start(mut self) -> Result<Growing> {
+        self.tell().await?;
+        Ok(Growing(tokio::spawn(async move {
             let mut tick = interval(LOOK_EVERY);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -174,7 +175,7 @@ impl Autoscaler {
                 self.shrink().await?;
                 self.tell().await?;
             }
-        }))
+        })))
     }
 
     async fn look(&mut self) -> Result<()> {

@@ -90,7 +90,7 @@ pub(crate) async fn a_late_node_receives_pods_only_once_it_is_ready(plane: &Cont
     let group = Group::new("late", 0, 1);
     let described = template.clone().allocatable("nvidia.com/gpu", "1");
     let autoscaler = Autoscaler::new(client.clone(), "late", template, boot).group(group, Clock::system());
-    let growing = autoscaler.described(described).unneeded(Duration::from_secs(2)).start();
+    let growing = autoscaler.described(described).unneeded(Duration::from_secs(2)).start().await?;
 
     let began = Instant::now();
     let workload = Workload::new("late", "web", 2).request("nvidia.com/gpu", "1").spec(in_pool("late"));

@@ -54,7 +54,7 @@ async fn gone(world: &World, name: &str) -> Result<()> {
 async fn a_group_grows_and_the_empty_node_is_left_to_the_autoscaler(world: &World) -> Result<()> {
     world.node(member("n1", "web", "2")).await?;
     world.deployment("web", 2, "1").await?;
-    let growing = autoscaler(world, "late", Group::new("web", 1, 3)).unneeded(Duration::from_secs(3)).start();
+    let growing = autoscaler(world, "late", Group::new("web", 1, 3)).unneeded(Duration::from_secs(3)).start().await?;
     let agent = world.agent().await?;
     eventually("the autoscaler's word", SOON, async || {
         let plan = world.plan(&agent, "n1", OptionsRequest::default()).await?;
@@ -87,7 +87,7 @@ async fn a_group_at_its_minimum_keeps_the_empty_node_and_says_so(world: &World) 
     world.node(member("n2", "web", "2")).await?;
     let group = Group::new("web", 2, 3);
     group.tell(&world.client, world.backend.clock()).await?;
-    let growing = autoscaler(world, "late", group).unneeded(Duration::from_secs(1)).start();
+    let growing = autoscaler(world, "late", group).unneeded(Duration::from_secs(1)).start().await?;
     let agent = world.agent().await?;
     let plan = world.plan(&agent, "n1", OptionsRequest::default()).await?;
     ensure!(plan.warnings.iter().any(|warning| warning.code == Code::GroupAtMinimum), "{:?}", plan.warnings);
@@ -137,7 +137,7 @@ async fn a_group_that_is_not_what_it_was_is_warned_of_and_rolled_back(world: &Wo
         .await?;
     world.running("web", 1).await?;
     let described = FakeNode::new("described").allocatable("ephemeral-storage", "0");
-    let growing = autoscaler(world, "late", Group::new("disk", 0, 3)).described(described).start();
+    let growing = autoscaler(world, "late", Group::new("disk", 0, 3)).described(described).start().await?;
     Group::new("disk", 0, 3).tell(&world.client, world.backend.clock()).await?;
 
     if world.reads_all_pods() {

@@ -54,7 +54,8 @@ async fn a_node_that_joins_late_serves_within_half_a_second(world: &World) -> Re
     let template = FakeNode::new("late").allocatable("cpu", "3");
     let growing = Autoscaler::new(world.client.clone(), "late", template, Duration::from_secs(20))
         .group(Group::new("web", 0, 5), world.backend.clock())
-        .start();
+        .start()
+        .await?;
     let agent = world.agent().await?;
     let since = world.recorder.now();
 
