@@ -1,13 +1,13 @@
 //! What each component is started with.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use super::credentials::{self, User};
+use super::ports::claim;
 
 /// The audit log's file name.
 pub(crate) const AUDIT_LOG: &str = "audit.log";
@@ -43,13 +43,17 @@ pub(crate) fn url(port: u16) -> String {
 // === impl Ports ===
 
 impl Ports {
-    /// Ports that nobody listened on a moment ago. All are held at once, so that they differ.
+    /// Ports of this control plane's own.
     pub(crate) fn free() -> Result<Self> {
-        let listeners = (0..7).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
-        let ports = listeners.iter().map(|held| Ok(held.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
-        let ports: [u16; 7] = ports.try_into().ok().context("seven listeners have seven ports")?;
-        let [etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok, agent] = ports;
-        Ok(Self { etcd, etcd_peer, apiserver, controller_manager, scheduler, kwok, agent })
+        Ok(Self {
+            etcd: claim()?,
+            etcd_peer: claim()?,
+            apiserver: claim()?,
+            controller_manager: claim()?,
+            scheduler: claim()?,
+            kwok: claim()?,
+            agent: claim()?,
+        })
     }
 
     /// The API server's URL.

@@ -25,6 +25,7 @@ pub(crate) mod autoscaler;
 pub(crate) mod credentials;
 pub(crate) mod flags;
 pub(crate) mod nodes;
+pub(crate) mod ports;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod wait;

@@ -1,6 +1,5 @@
 //! The program as `manifests/` install it: its rights, the tokens of people, its end.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,10 +14,10 @@ use rotate_shared::{Code, NodeList, Phase, PlanList, Rotation, RotationList, nam
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::harness::ControlPlane;
 use crate::harness::nodes::FakeNode;
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
+use crate::harness::{ControlPlane, ports};
 use crate::karpenter::{self, Karpenter, NodePool};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -213,7 +212,7 @@ impl Agent {
     async fn start(plane: &ControlPlane, client: &Client, pod_cache: &str) -> Result<Self> {
         let kubeconfig = plane.kubeconfig_with_token(names::AGENT, &token(client, names::AGENT, None).await?)?;
         let control = plane.agent_port();
-        let ops = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let ops = ports::claim()?;
         let process = Command::new(env!("CARGO_BIN_EXE_rotate-agent"))
             .env("ROTATE_KUBECONFIG", kubeconfig)
             .args(["--pod-cache", pod_cache])

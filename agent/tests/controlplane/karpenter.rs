@@ -6,7 +6,6 @@
 //! ```
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::harness::credentials::User;
 use crate::harness::nodes::READY_AFTER;
 use crate::harness::process::{self, Component, Watchdog};
 use crate::harness::wait::eventually;
-use crate::harness::{ControlPlane, binaries};
+use crate::harness::{ControlPlane, binaries, ports};
 
 /// The label that Karpenter sets to the name of a node's pool.
 pub(crate) const POOL: &str = "karpenter.sh/nodepool";
@@ -104,7 +103,7 @@ impl Karpenter {
         let dir = plane.dir();
         let types = dir.join("instance-types.json");
         fs::write(&types, instance_types().to_string())?;
-        let [metrics, health] = two_ports()?;
+        let (metrics, health) = (ports::claim()?, ports::claim()?);
         let variables = [
             ("KUBECONFIG", plane.kubeconfig_of(User::Karpenter).display().to_string()),
             ("SYSTEM_NAMESPACE", "kube-system".to_owned()),
@@ -182,12 +181,6 @@ async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
         .await
         .map(drop)
         .with_context(|| format!("failed to create {} at {path}", body["metadata"]["name"]))
-}
-
-/// Both are held at once, so that they differ.
-fn two_ports() -> Result<[u16; 2]> {
-    let held = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-    Ok([held[0].local_addr()?.port(), held[1].local_addr()?.port()])
 }
 
 // === impl NodePool ===

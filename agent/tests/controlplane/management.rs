@@ -2,7 +2,6 @@
 //! them. What its controllers would do is up to the test.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::process::{self, Component, Watchdog};
 use crate::harness::wait::eventually;
-use crate::harness::{ControlPlane, binaries, flags};
+use crate::harness::{ControlPlane, binaries, flags, ports};
 
 const NAME: &str = "management-apiserver";
 const SOON: Duration = Duration::from_secs(60);
@@ -35,7 +34,7 @@ impl ManagementPlane {
     /// Starts it, with the kinds served in this version alone.
     pub(crate) async fn start(plane: &ControlPlane, version: &str) -> Result<Self> {
         let binaries = binaries().context("the control plane is built")?;
-        let port = free_port()?;
+        let port = ports::claim()?;
         let ours = ["--secure-port=", "--audit-", "--etcd-prefix="];
         let mut flags = plane.apiserver_flags()?;
         flags.retain(|flag| !ours.iter().any(|beginning| flag.starts_with(beginning)));
@@ -70,7 +69,7 @@ pub(crate) fn kubeconfig(plane: &ControlPlane, name: &str, server: &str) -> Resu
 
 /// A server where nobody listens.
 pub(crate) fn nobody() -> Result<String> {
-    Ok(flags::url(free_port()?))
+    Ok(flags::url(ports::claim()?))
 }
 
 /// Creates the kinds, and waits until they are served.
@@ -97,8 +96,4 @@ async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
     let request = Request::post(path).header("content-type", "application/json");
     let posted = client.request::<Value>(request.body(body.to_string().into_bytes())?).await;
     posted.map(drop).with_context(|| format!("create {} at {path}", body["metadata"]["name"]))
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -45,7 +45,7 @@ use cases::Case;
 use world::World;
 
 /// How many control planes may run: more of them on two cores would only measure each other.
-static SLOTS: Slots = Slots { free: Mutex::new(2), freed: Condvar::new() };
+static SLOTS: Slots = Slots { free: Mutex::new(3), freed: Condvar::new() };
 
 /// A counting semaphore; test threads are no tasks.
 struct Slots {

@@ -73,7 +73,7 @@ async fn a_kubeconfig_is_all_that_it_takes() -> Result<()> {
     ensure!(errors.starts_with("Error from server (Forbidden): ") && errors.lines().count() == 1, "{errors}");
 
     let growing = Autoscaler::new(client.clone(), "new", node("template"), Duration::from_secs(5));
-    let growing = growing.group(group, clock).start();
+    let growing = growing.group(group, clock).start().await?;
     let done = rotate(&kubeconfig, &["node", &candidate, "--embedded", "--yes"]).await?;
     ensure!(done == format!("node/{candidate} rotated\n"), "{done}");
     let pods = workloads::running(&client, "shop", "web", 4, SOON).await?;
