@@ -54,6 +54,9 @@ fn main() -> ExitCode {
         trial(&shared, "pod_taken_for_not_ready_recovers", async |plane| {
             selftest::a_pod_that_the_controller_manager_takes_for_not_ready_recovers(plane).await
         }),
+        trial(&shared, "stopped_pod_is_deleted_once", async |plane| {
+            selftest::a_stopped_pod_is_deleted_once(plane).await
+        }),
         trial(&shared, "lost_node_takes_its_pods_readiness", async |plane| {
             selftest::a_lost_node_takes_its_pods_readiness(plane).await
         }),

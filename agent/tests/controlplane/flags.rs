@@ -12,11 +12,14 @@ use super::ports::claim;
 /// The audit log's file name.
 pub(crate) const AUDIT_LOG: &str = "audit.log";
 
+/// The stage of kwok's own that one of ours stands for.
+const REPLACED: &str = "pod-delete.yaml";
 /// The stages of kwok that the tests add to kwok's own: see each file.
-const STAGES: [&str; 7] = [
+const STAGES: [&str; 8] = [
     include_str!("stages/job-slow.yaml"),
     include_str!("stages/node-booting.yaml"),
     include_str!("stages/node-slow.yaml"),
+    include_str!("stages/pod-delete.yaml"),
     include_str!("stages/pod-graceful.yaml"),
     include_str!("stages/pod-ready-again.yaml"),
     include_str!("stages/pod-slow.yaml"),
@@ -146,7 +149,10 @@ impl Ports {
         let mut documents: Vec<_> = STAGES.iter().map(|&stage| stage.to_owned()).collect();
         for stage in ["node/fast", "node/heartbeat-with-lease", "pod/fast"] {
             for file in fs::read_dir(upstream.join(stage))? {
-                documents.push(fs::read_to_string(file?.path())?);
+                let path = file?.path();
+                if path.file_name().is_some_and(|name| name != REPLACED) {
+                    documents.push(fs::read_to_string(path)?);
+                }
             }
         }
         let forward = json!({

@@ -204,6 +204,30 @@ pub(crate) async fn the_audit_log_tells_who_asked_for_what(plane: &ControlPlane)
     Ok(())
 }
 
+/// A second deletion, by name, would hit the Pod that a StatefulSet makes anew under it.
+pub(crate) async fn a_stopped_pod_is_deleted_once(plane: &ControlPlane) -> Result<()> {
+    let client = plane.client().await?;
+    let ns = "named";
+    workloads::namespace(&client, ns).await?;
+    pool_node(ns, "1").create_ready(&client).await?;
+    Workload::new(ns, "db", 1).spec(in_pool(ns)).stateful_set(&client).await?;
+    let pods = Api::<Pod>::namespaced(client.clone(), ns);
+    let mark = plane.audit().mark()?;
+    for _ in 0..3 {
+        let pod = workloads::running(&client, ns, "db", 1, SOON).await?.remove(0);
+        workloads::evict(&client, &pod).await?;
+        eventually("another Pod of that name", SOON, async || {
+            Ok(pods.get_opt("db-0").await?.filter(|next| next.uid() != pod.uid()))
+        })
+        .await?;
+    }
+    workloads::running(&client, ns, "db", 1, SOON).await?;
+    let requests = plane.audit().of(User::Kwok.name(), mark)?;
+    let deletions = requests.iter().filter(|it| it.verb == "delete" && it.namespace() == ns).count();
+    ensure!(deletions == 3, "kwok deleted three Pods {deletions} times");
+    Ok(())
+}
+
 pub(crate) async fn a_lost_node_takes_its_pods_readiness(plane: &ControlPlane) -> Result<()> {
     let client = plane.client().await?;
     let ns = "lost";
