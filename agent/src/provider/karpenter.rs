@@ -55,6 +55,16 @@ impl Objects {
         }
     }
 
+    /// Why it is not known of every claim whose it is, in words; `None`: it is.
+    fn unread(&self) -> Option<String> {
+        match &self.claims {
+            Listing::Absent => Some("are not served".to_owned()),
+            Listing::Forbidden(said) => Some(format!("may not be read ({said})")),
+            Listing::Read { unreadable, .. } if unreadable.is_empty() => None,
+            Listing::Read { unreadable, .. } => Some(format!("cannot all be read ({})", unreadable.join("; "))),
+        }
+    }
+
     /// All claims that say they stand behind a node: by the machine's id where both have one, else by the node's name.
     fn claims_of(&self, node: &Node) -> Vec<&NodeClaim> {
         let is_its = |claim: &&NodeClaim| match (&node.provider_id, &*claim.provider_id) {
@@ -85,7 +95,11 @@ impl Driver for Karpenter {
     fn remove(&self, node: &Node, objects: &ProviderObjects) -> Removal {
         match objects.karpenter.claim_of(node) {
             Some(claim) => Removal::NodeClaim { name: claim.name.to_string(), uid: claim.uid.to_string() },
-            None => Removal::NodeObject,
+            // Among what is not read may be its own.
+            None => objects.karpenter.unread().map_or(Removal::NodeObject, |why| Removal::Left {
+                to: format!("Karpenter, whose NodeClaims {why}"),
+                within: None,
+            }),
         }
     }
 

@@ -14,6 +14,7 @@ mod chaos;
 mod drain;
 mod faults;
 mod hook;
+mod karpenter;
 mod leaders;
 mod pressure;
 mod restart;

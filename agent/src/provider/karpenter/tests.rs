@@ -68,9 +68,25 @@ fn a_node_goes_by_its_claim_and_is_kept_where_none_is_known() {
     assert_eq!(Karpenter.remove(&cand, &known), removal);
     assert_eq!(Karpenter.default_then(&cand, &known), Then::Delete);
 
-    let none = ProviderObjects::default();
+    let none = self::known(vec![claim("other", &json!({}))]);
     assert_eq!(Karpenter.remove(&cand, &none), Removal::NodeObject);
     assert_eq!(Karpenter.default_then(&cand, &none), Then::Keep);
+}
+
+#[test]
+fn where_its_claim_may_be_among_what_is_not_read_the_node_is_left_to_karpenter() {
+    let cand = node("cand", &json!({}));
+    let remove = |claims: Listing<NodeClaim>| {
+        let karpenter = Objects { claims, ..Objects::default() };
+        Karpenter.remove(&cand, &ProviderObjects { karpenter, ..ProviderObjects::default() })
+    };
+    let left = |to: &str| Removal::Left { to: format!("Karpenter, whose NodeClaims {to}"), within: None };
+    assert_eq!(remove(Listing::Absent), left("are not served"));
+    assert_eq!(remove(Listing::Forbidden("forbidden".to_owned())), left("may not be read (forbidden)"));
+    let unreadable = |items| Listing::Read { items, unreadable: vec!["x: it has no spec".to_owned()] };
+    assert_eq!(remove(unreadable(Vec::new())), left("cannot all be read (x: it has no spec)"));
+    let known = Removal::NodeClaim { name: "cand".to_owned(), uid: "uid of cand".to_owned() };
+    assert_eq!(remove(unreadable(vec![claim("cand", &json!({}))])), known);
 }
 
 #[test]

@@ -22,15 +22,24 @@ impl Turn<'_> {
         if self.then() == Then::Delete && !self.seen.machine.known {
             return self.wait_provider();
         }
-        if let (Then::Delete, Some(Removal::Left { to, .. })) = (self.then(), &self.seen.machine.removal)
-            && self.waited() <= PATIENCE
-        {
-            // What could not be read once decides on nothing.
-            let message = format!("it is empty and to be deleted, and as yet it is left to {to}");
-            return self.wait(Code::ProviderUnreadable, &self.node(), message);
+        if self.waits_for_removal() {
+            return;
         }
         self.record.removal = self.seen.machine.removal.clone();
         self.record.enter(Phase::Removing, self.now);
+    }
+
+    /// Whether the node is to be deleted and nobody says yet how: what could not be read once decides on nothing.
+    fn waits_for_removal(&mut self) -> bool {
+        let (Then::Delete, Some(Removal::Left { to, .. })) = (self.then(), &self.seen.machine.removal) else {
+            return false;
+        };
+        if self.waited() > PATIENCE {
+            return false;
+        }
+        let message = format!("it is empty and to be deleted, and as yet it is left to {to}");
+        self.wait(Code::ProviderUnreadable, &self.node(), message);
+        true
     }
 
     pub(super) fn wait_provider(&mut self) {
@@ -52,6 +61,9 @@ impl Turn<'_> {
         if self.then() == Then::Delete && self.record.removal.is_none() {
             if !self.seen.machine.known {
                 return self.wait_provider();
+            }
+            if self.waits_for_removal() {
+                return;
             }
             // Written by an earlier version of us, which could only delete the Node object.
             self.record.removal = Some(self.seen.machine.removal.clone().unwrap_or(Removal::NodeObject));

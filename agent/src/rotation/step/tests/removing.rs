@@ -38,6 +38,22 @@ fn how_the_node_is_taken_away_is_written_down_before_it_is() {
 }
 
 #[test]
+fn what_stands_behind_the_node_is_waited_for_while_it_cannot_be_read_and_no_node_is_deleted_instead() {
+    let left = Removal::Left { to: "Karpenter, whose NodeClaims may not be read".to_owned(), within: None };
+    let settled = Case::in_phase(Phase::Settling).with(|case| {
+        case.record.options.then = Some(Then::Delete);
+        case.seen.machine.removal = Some(left.clone());
+    });
+    assert_eq!((settled.step().record, settled.waits()), (None, vec![Code::ProviderUnreadable]));
+    let since = settled.record.phase_since();
+    let late = settled.with(|case| case.now = since + SignedDuration::from_secs(15 * 60 + 1));
+    assert_eq!(late.step().record.unwrap().removal, Some(left.clone()));
+    // An earlier version of us wrote none, or the record was written before it could be read.
+    let unwritten = removing(left).with(|case| case.record.removal = None);
+    assert_eq!((unwritten.step().record, unwritten.waits()), (None, vec![Code::ProviderUnreadable]));
+}
+
+#[test]
 fn a_claim_is_deleted_and_the_rotation_ends_when_its_instance_is_gone() {
     let case = removing(claim());
     assert_eq!(case.effects(), [Effect::Remove(claim())]);
