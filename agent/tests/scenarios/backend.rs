@@ -6,7 +6,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rotate_agent::clock::Clock;
 use rotate_agent::provider::cluster_api::Management;
-use rotate_sim::{Settings, Sim};
+use rotate_sim::{RequestEntry, Settings, Sim};
 use tokio::task::JoinHandle;
 
 use crate::booting::boot_nodes;
@@ -121,6 +121,25 @@ impl Backend {
             Self::ControlPlane(plane, _) => {
                 let uri = format!("/pods/{name}/eviction");
                 Ok(plane.audit().since(Mark::default())?.iter().filter(|request| request.uri.contains(&uri)).count())
+            }
+        }
+    }
+
+    /// How often the agent has asked for the end of this NodeClaim: of none but the one with this UID, where the log tells.
+    pub(crate) fn claims_deleted(&self, name: &str, uid: &str) -> Result<usize> {
+        match self {
+            Self::Simulator(sim, _) => {
+                let path = format!("/nodeclaims/{name}");
+                let is_it = |request: &&RequestEntry| request.method == "DELETE" && request.path.ends_with(&path);
+                Ok(sim.requests().iter().filter(is_it).count())
+            }
+            Self::ControlPlane(plane, _) => {
+                let requests = plane.audit().of(User::Agent.name(), Mark::default())?;
+                let of_it = |request: &&audit::Request| {
+                    request.verb == "delete" && request.resource() == "nodeclaims" && request.name() == name
+                };
+                let is_it = |request: &&audit::Request| request.request_object["preconditions"]["uid"] == uid;
+                Ok(requests.iter().filter(of_it).filter(is_it).count())
             }
         }
     }

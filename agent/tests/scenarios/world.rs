@@ -168,6 +168,13 @@ impl World {
         Ok(())
     }
 
+    /// Asks that a rotation goes no further.
+    pub(crate) async fn pause(&self, agent: &Agent, id: &str) -> Result<()> {
+        let (status, body) = self.post(agent, &format!("/v1/rotations/{id}/pause"), &json!({})).await?;
+        ensure!(status.is_success(), "pause: {status} {}", String::from_utf8_lossy(&body));
+        Ok(())
+    }
+
     /// The plan of one node.
     pub(crate) async fn plan(&self, agent: &Agent, node: &str, options: OptionsRequest) -> Result<Plan> {
         let request = PlanRequest { nodes: vec![node.to_owned()], options, ..PlanRequest::default() };
