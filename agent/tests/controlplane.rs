@@ -28,6 +28,8 @@ mod predicate;
 mod refusals;
 #[path = "controlplane/selftest.rs"]
 mod selftest;
+#[path = "controlplane/webhook.rs"]
+mod webhook;
 
 use harness::ControlPlane;
 

@@ -116,6 +116,11 @@ fn refused(sent: &ApiPod, status: &Status, standing: Standing) -> Option<Finding
     let name = sent.metadata.name.as_deref().unwrap_or_default();
     let message = &status.message;
     let words = words(message, name);
+    let words = if is_foreign(message) {
+        format!("PriorityClass {} is not ours: {words}", names::PRIORITY_CLASS)
+    } else {
+        words
+    };
     let missing_namespace = status.code == 404 && message.contains(&format!("namespaces {:?}", names::ROOM_NAMESPACE));
     let missing_class = message.contains("no PriorityClass with name");
     let finding = match standing {
@@ -167,6 +172,10 @@ pub(crate) fn remedy(message: &str) -> String {
     let room = names::ROOM_NAMESPACE;
     if is_for_rights(message) {
         format!("{INSTALL} gives the agent this right")
+    } else if is_foreign(message) {
+        replaced()
+    } else if message.contains(COMPUTED) {
+        exempt()
     } else if message.contains("violates PodSecurity") {
         format!("kubectl label namespace {room} pod-security.kubernetes.io/enforce=privileged --overwrite")
     } else if message.contains("quota") {
@@ -193,16 +202,7 @@ fn changed(sent: &ApiPod, requests: &Resources, came: &ApiPod, pod: &Pod) -> Vec
     let mut found = Vec::new();
     let shape = &pod.shape;
     if shape.priority != names::PLACEHOLDER_PRIORITY || !shape.never_preempts {
-        let preempts = if shape.never_preempts { "" } else { " and they may preempt other Pods" };
-        let class = names::PRIORITY_CLASS;
-        found.push(Finding::Changed(
-            format!(
-                "their priority is {} instead of {}{preempts}: PriorityClass {class} is not ours",
-                shape.priority,
-                names::PLACEHOLDER_PRIORITY,
-            ),
-            format!("kubectl delete priorityclass {class}, then: {INSTALL}"),
-        ));
+        found.push(priority(came, pod));
     }
     let differences: Vec<_> = [
         containers(sent, came),
@@ -211,20 +211,55 @@ fn changed(sent: &ApiPod, requests: &Resources, came: &ApiPod, pod: &Pod) -> Vec
         tolerations(sent, &shape.tolerations),
         ports(sent, &shape.host_ports),
         marks(sent, came),
+        ends(came),
     ]
     .into_iter()
     .flatten()
     .collect();
     if !differences.is_empty() {
-        let room = names::ROOM_NAMESPACE;
         let by = match limit_ranger(came) {
             true => "delete the LimitRange in the namespace: it holds nothing but placeholders".to_owned(),
-            false => format!("exempt namespace {room} from the admission webhook or policy that does it"),
+            false => exempt(),
         };
         found.push(Finding::Changed(cut(&differences.join("; ")), by));
     }
     found.extend(harmless(sent, came).map(Finding::Harmless));
     found
+}
+
+/// Theirs is not the one that every workload may preempt, and that preempts nobody.
+fn priority(came: &ApiPod, pod: &Pod) -> Finding {
+    let (ours, shape) = (names::PRIORITY_CLASS, &pod.shape);
+    let preempts = if shape.never_preempts { "" } else { " and they may preempt other Pods" };
+    let (wanted, is) = (names::PLACEHOLDER_PRIORITY, shape.priority);
+    let their = format!("their priority is {is} instead of {wanted}{preempts}");
+    match came.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref()) {
+        Some(class) if class == ours => {
+            Finding::Changed(format!("{their}: PriorityClass {ours} is not ours"), replaced())
+        }
+        other => Finding::Changed(
+            format!("{their}: they are given PriorityClass {:?} instead of {ours}", other.unwrap_or_default()),
+            exempt(),
+        ),
+    }
+}
+
+/// What the API server says where a placeholder's priority, or that it preempts nobody, is not what a `PriorityClass`
+/// makes of it.
+const COMPUTED: &str = "priority admission controller computed ";
+
+/// Whether the `PriorityClass` of our name has not our values, and not a webhook put others into the placeholder.
+fn is_foreign(message: &str) -> bool {
+    let ours = [format!("{COMPUTED}{} ", names::PLACEHOLDER_PRIORITY), format!("{COMPUTED}Never ")];
+    message.contains(COMPUTED) && !ours.iter().any(|ours| message.contains(ours))
+}
+
+fn replaced() -> String {
+    format!("kubectl delete priorityclass {}, then: {INSTALL}", names::PRIORITY_CLASS)
+}
+
+fn exempt() -> String {
+    format!("exempt namespace {} from the admission webhook or policy that does it", names::ROOM_NAMESPACE)
 }
 
 fn limit_ranger(came: &ApiPod) -> bool {
@@ -373,6 +408,15 @@ fn marks(sent: &ApiPod, came: &ApiPod) -> Vec<String> {
         }
     }
     differences
+}
+
+/// What would end a placeholder before its time, or keep it from ending: we give it neither.
+fn ends(came: &ApiPod) -> Vec<String> {
+    let finalizers = came.metadata.finalizers.iter().flatten();
+    let kept = finalizers.map(|finalizer| format!("finalizer {finalizer} keeps them from ending"));
+    let owners = came.metadata.owner_references.iter().flatten();
+    let owned = owners.map(|owner| format!("they end with {} {}, which is made their owner", owner.kind, owner.name));
+    kept.chain(owned).collect()
 }
 
 /// What does no harm and is worth a line: a placeholder that takes its time to give way, or is throttled.

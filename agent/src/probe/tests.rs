@@ -223,6 +223,16 @@ async fn whatever_admission_changes_about_where_a_placeholder_may_be_is_a_blocke
         ),
         (json!({"spec": {"priority": 0}}), "their priority is 0 instead of -10: PriorityClass rotate-placeholder"),
         (json!({"spec": {"preemptionPolicy": "PreemptLowerPriority"}}), "they may preempt other Pods"),
+        (
+            json!({"spec": {"priority": 7, "priorityClassName": "critical"}}),
+            r#"they are given PriorityClass "critical" instead of rotate-placeholder"#,
+        ),
+        (json!({"metadata": {"finalizers": ["example.com/hold"]}}), "finalizer example.com/hold keeps them"),
+        (
+            json!({"metadata": {"ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "7"}]}}),
+            "they end with ConfigMap gone",
+        ),
     ];
     for (over, said) in changes {
         let (blockers, _) = changed_by(over.clone()).await;
@@ -288,6 +298,30 @@ async fn a_refusal_is_a_blocker_in_the_api_servers_words_with_a_remedy() {
         let [blocker] = &blockers[..] else { panic!("{blockers:?}") };
         assert!(blocker.message.ends_with(message), "{}", blocker.message);
         assert!(!blocker.remedy.is_empty(), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_class_of_other_values_is_told_from_a_webhook_that_sets_others() {
+    let name = names::placeholder_name("probe", "web-cand", 0);
+    let computed = "must not be provided in pod spec; priority admission controller computed";
+    for (what, value, said, remedy) in [
+        ("integer value of priority (-10)", "1000", "rotate-placeholder is not ours", "kubectl delete priorityclass"),
+        ("integer value of priority (-10)", "-100", "rotate-placeholder is not ours", "kubectl delete priorityclass"),
+        (
+            "string value of PreemptionPolicy (Never)",
+            "PreemptLowerPriority",
+            "rotate-placeholder is not ours",
+            "kubectl delete priorityclass",
+        ),
+        ("integer value of priority (7)", "-10", "are refused: the integer value", "exempt namespace"),
+        ("string value of PreemptionPolicy (X)", "Never", "are refused: the string value", "exempt namespace"),
+    ] {
+        let message =
+            format!("pods {name:?} is forbidden: the {what} {computed} {value} from the given PriorityClass name");
+        let (blockers, _) = refused_with(Standing::Installed, 403, "Forbidden", &message).await;
+        let [blocker] = &blockers[..] else { panic!("{blockers:?}") };
+        assert!(blocker.message.contains(said) && blocker.remedy.contains(remedy), "{blocker:?}");
     }
 }
 

@@ -81,6 +81,10 @@ pub fn manifest(placeholder: &Placeholder) -> ApiPod {
             containers: vec![container(placeholder)],
             enable_service_links: Some(false),
             node_selector: node_selector(&placement.node_selector),
+            // Both as the class has them: where it has become another one since the plan, the API server refuses a
+            // placeholder that could preempt what runs, and not make room for what is to come.
+            preemption_policy: Some("Never".to_owned()),
+            priority: Some(names::PLACEHOLDER_PRIORITY),
             priority_class_name: Some(names::PRIORITY_CLASS.to_owned()),
             security_context: Some(PodSecurityContext {
                 run_as_non_root: Some(true),

@@ -124,6 +124,16 @@ impl ControlPlane {
         self.ports.apiserver_flags(self.dir())
     }
 
+    /// Writes an object past the API server, as one that an older version of it took.
+    pub(crate) async fn put_into_etcd(&self, key: &str, object: &serde_json::Value) -> Result<()> {
+        let etcd = Client::try_from(Config::new(format!("http://127.0.0.1:{}", self.ports.etcd).parse()?))?;
+        let bytes = |text: String| k8s_openapi::ByteString(text.into_bytes());
+        let body = serde_json::json!({ "key": bytes(key.to_owned()), "value": bytes(object.to_string()) });
+        let request = http::Request::post("/v3/kv/put").header("content-type", "application/json");
+        etcd.request_text(request.body(body.to_string().into_bytes())?).await?;
+        Ok(())
+    }
+
     /// The kubeconfig of a member of `system:masters`.
     pub(crate) fn kubeconfig_path(&self) -> PathBuf {
         self.kubeconfig_of(User::Admin)

@@ -13,7 +13,7 @@ use kube::{Client, Config as KubeConfig};
 use rotate_agent::clock::Clock;
 use rotate_agent::{Agent, Config};
 use rotate_shared::plan::Notice;
-use rotate_shared::{Code, PlanList, Problem, exit, names};
+use rotate_shared::{Code, Plan, PlanList, Problem, exit, names};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -23,6 +23,7 @@ use crate::harness::nodes::FakeNode;
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
 use crate::installed;
+use crate::webhook::{Behaviour, Webhook};
 
 const SOON: Duration = Duration::from_secs(30);
 const AGENT: &str = "system:serviceaccount:kubectl-rotate:rotate-agent";
@@ -66,6 +67,7 @@ pub(crate) async fn what_admission_makes_of_placeholders_is_told_beforehand() ->
     world.mutated().await.context("a policy that changes Pods")?;
     world.validated().await.context("a policy that refuses Pods")?;
     world.foreign_priority().await.context("a foreign PriorityClass")?;
+    world.webhooks().await.context("a webhook")?;
     world.no_namespace().await.context("no namespace")?;
     Ok(())
 }
@@ -185,8 +187,8 @@ impl World<'_> {
         self.priority_class(1000, "PreemptLowerPriority").await?;
         let blockers = self.eventually_refused().await?;
         let [blocker] = &blockers[..] else { anyhow::bail!("{blockers:#?}") };
-        ensure!(blocker.message.contains("their priority is 1000 instead of -10"), "{blocker:?}");
-        ensure!(blocker.message.contains("they may preempt other Pods"), "{blocker:?}");
+        ensure!(blocker.message.contains("PriorityClass rotate-placeholder is not ours"), "{blocker:?}");
+        ensure!(blocker.message.contains("computed 1000"), "{blocker:?}");
         ensure!(blocker.remedy.contains("kubectl delete priorityclass rotate-placeholder"), "{blocker:?}");
         self.delete("/apis/scheduling.k8s.io/v1/priorityclasses/rotate-placeholder").await?;
         let gone = self.eventually("the class to be missed", |blockers| {
@@ -195,6 +197,72 @@ impl World<'_> {
         gone.await?;
         self.priority_class(names::PLACEHOLDER_PRIORITY, "Never").await?;
         self.eventually_free().await
+    }
+
+    /// One over TLS, which changes, refuses and fails by turns.
+    async fn webhooks(&self) -> Result<()> {
+        let webhook = Webhook::start(self.plane).await?;
+        webhook.set(Behaviour::Denies("no\u{1b}[2J entry"));
+        let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+        self.create(path, &webhook.configuration(self.plane, "None")?).await?;
+        self.eventually_refused().await?;
+        let critical = json!([
+            {"op": "replace", "path": "/spec/priorityClassName", "value": "system-node-critical"},
+            {"op": "remove", "path": "/spec/priority"},
+            {"op": "remove", "path": "/spec/preemptionPolicy"},
+        ]);
+        let add = |path: &str, value: Value| Behaviour::Patches(json!([{"op": "add", "path": path, "value": value}]));
+        let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "7"}]);
+        let sidecar = json!({"name": "mesh", "image": "example.invalid/mesh"});
+        for (behaviour, said) in [
+            (Behaviour::Denies("no\u{1b}[2J entry"), "denied the request: no\u{1b}[2J entry"),
+            (add("/spec/nodeSelector", json!({"pool": "infra"})), r#"their node selector is "pool=infra""#),
+            (add("/spec/containers/0/resources/requests/memory", json!("96Mi")), "they request 96Mi memory instead of"),
+            (add("/spec/containers/-", sidecar), "container mesh is added"),
+            (add("/spec/priority", json!(1000)), "the integer value of priority (1000) must not be provided"),
+            (
+                Behaviour::Patches(critical),
+                "their priority is 2000001000 instead of -10 and they may preempt other Pods: they are given \
+                 PriorityClass \"system-node-critical\" instead of rotate-placeholder",
+            ),
+            (add("/metadata/finalizers", json!(["example.invalid/hold"])), "finalizer example.invalid/hold keeps them"),
+            (add("/metadata/ownerReferences", owner), "they end with ConfigMap gone"),
+            (
+                Behaviour::Patches(json!([{"op": "remove", "path": "/metadata/labels/kubectl-rotate.dev~1rotation"}])),
+                "label kubectl-rotate.dev/rotation is removed",
+            ),
+            (Behaviour::Patches(json!({"not": "a patch"})), "hostile.example.invalid"),
+            (Behaviour::Sleeps, "failed calling webhook \"hostile.example.invalid\""),
+            (Behaviour::Babbles, "failed calling webhook \"hostile.example.invalid\""),
+            (Behaviour::Fails(http::StatusCode::BAD_GATEWAY), "failed calling webhook \"hostile.example.invalid\""),
+        ] {
+            webhook.set(behaviour.clone());
+            let blockers = self.refused().await.with_context(|| format!("{behaviour:?}"))?;
+            ensure!(blockers.iter().any(|blocker| blocker.message.contains(said)), "{behaviour:?}: {blockers:#?}");
+            ensure!(
+                blockers.iter().all(|blocker| blocker.remedy.contains("exempt namespace kubectl-rotate-room")),
+                "{behaviour:?}: {blockers:#?}"
+            );
+        }
+        webhook.set(Behaviour::Allows);
+        self.free().await?;
+        self.delete(&format!("{path}/hostile")).await?;
+        // The API server takes such a one no more, and keeps those that it has.
+        let mut old = webhook.configuration(self.plane, "Some")?;
+        ensure!(self.create(path, &old).await.is_err(), "a webhook with side effects was taken");
+        old["metadata"]["uid"] = json!("old");
+        old["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
+        let key = "/registry/mutatingwebhookconfigurations/hostile";
+        self.plane.put_into_etcd(key, &old).await?;
+        let warning = eventually("what cannot be probed to be said", SOON, async || {
+            let warnings = self.plan().await?.into_iter().flat_map(|plan| plan.warnings);
+            Ok(warnings.into_iter().find(|warning| warning.code == Code::NotProbed))
+        })
+        .await?;
+        ensure!(warning.message.contains("does not support dry run"), "{warning:?}");
+        ensure!(warning.remedy.contains("sideEffects: None"), "{warning:?}");
+        self.free().await?;
+        self.delete(&format!("{path}/hostile")).await
     }
 
     /// The last of them: the agent's rights there go with it.
@@ -236,8 +304,12 @@ impl World<'_> {
     }
 
     async fn blockers(&self) -> Result<Vec<Notice>> {
+        Ok(self.plan().await?.into_iter().flat_map(|plan| plan.blockers).collect())
+    }
+
+    async fn plan(&self) -> Result<Vec<Plan>> {
         let plans: PlanList = self.post("/v1/plans", &json!({ "nodes": ["one"] })).await?;
-        Ok(plans.items.into_iter().flat_map(|plan| plan.blockers).collect())
+        Ok(plans.items)
     }
 
     /// What the plan says stands in the way, and a rotation is refused for; the agent has written nothing.

@@ -120,6 +120,11 @@ fn room_state(pod: &Pod, known: &Known<'_>) -> RoomState {
     if pod.phase.is_finished() {
         return lost("it ended before it was needed".to_owned());
     }
+    // Admission may have changed its mind since the plan, or take a dry run for less than it is.
+    let (priority, ours) = (pod.shape.priority, names::PLACEHOLDER_PRIORITY);
+    if priority > ours {
+        return lost(format!("it was given priority {priority} instead of {ours}, and would not give way to its Pod"));
+    }
     let Some(name) = &pod.node else {
         return RoomState::Coming { message: pod.unschedulable.as_ref().map(ToString::to_string) };
     };

@@ -193,6 +193,18 @@ fn only_a_running_placeholder_on_a_node_that_takes_pods_holds_room() {
 }
 
 #[test]
+fn a_placeholder_that_would_not_give_way_to_its_pod_holds_no_room_for_it() {
+    let entry = entry(&["p1"]);
+    let critical = json!({ "spec": { "priority": 1000 } });
+    let state = cluster(&entry, &["b"], [old("p1"), room(&entry, "p1", "b", &critical)]);
+    let seen = seen(&entry, &state, &Memory::default());
+    assert!(matches!(&seen.room[0].state, RoomState::Lost { why } if why.contains("priority 1000")), "{:?}", seen.room);
+    assert!(seen.needs[0].serves.is_empty());
+    let lower = room(&entry, "p1", "b", &json!({ "spec": { "priority": -20 } }));
+    assert!(matches!(states(&entry, &["b"], vec![old("p1"), lower])[..], [RoomState::Held { .. }]));
+}
+
+#[test]
 fn room_on_a_node_that_stops_taking_pods_is_lost_and_says_why() {
     let entry = entry(&["p1"]);
     for (over, why) in [

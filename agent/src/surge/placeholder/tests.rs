@@ -55,6 +55,7 @@ fn a_placeholder_learns_nothing_of_the_cluster_and_is_owned_by_nothing() {
 fn a_placeholder_gives_way_at_once_and_ends_by_itself() {
     let spec = &for_pod(&json!({}))["spec"];
     assert_eq!(spec["priorityClassName"], names::PRIORITY_CLASS);
+    assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(-10), &json!("Never")));
     assert_eq!(spec["terminationGracePeriodSeconds"], 0);
     assert_eq!(spec["activeDeadlineSeconds"], 3600);
 }
