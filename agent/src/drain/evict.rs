@@ -63,6 +63,14 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// Whether the API server had the work and would not do it.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Accepted | Self::Gone | Self::Replaced)
+    }
+}
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum EvictError {

@@ -275,7 +275,7 @@ impl Engine {
         memory.begin(&record.id, &effect, &self.cache.read(), now);
         tracing::debug!(rotation = record.id, "{}", effect.describe(&record.node));
         self.busy.insert(key);
-        let (executor, subject) = (self.executor.clone(), Subject::of(record));
+        let (executor, subject) = (self.executor.clone(), Subject::of(record, &memory.gate));
         self.tasks.spawn(async move {
             let result = executor.execute(&subject, &effect).await;
             Ended::Effect { rotation: subject.rotation, node: subject.node, done: Box::new((effect, result)) }

@@ -1,6 +1,7 @@
 //! Carries effects out. Each is one call or a few; what came of it goes into [`super::memory::Memory`] (`answers`).
 
 mod answers;
+pub(super) mod gate;
 mod listen;
 mod marks;
 mod remove;
@@ -17,6 +18,7 @@ use kube::core::PartialObjectMeta;
 use rotate_shared::{Amounts, names};
 use serde_json::Value;
 
+use self::gate::Gate;
 use super::effect::{Effect, Reservation};
 use super::observation::PassedOver;
 use super::progress;
@@ -75,10 +77,12 @@ pub(super) struct Subject {
     pub(super) removal: Option<Removal>,
     /// What was ordered.
     pub(super) order: Option<Order>,
+    /// What its evictions pass.
+    pub(super) gate: Gate,
 }
 
 impl Subject {
-    pub(super) fn of(record: &Record) -> Self {
+    pub(super) fn of(record: &Record, gate: &Gate) -> Self {
         Self {
             rotation: record.id.clone(),
             node: record.node.clone(),
@@ -86,6 +90,7 @@ impl Subject {
             deadline_seconds: placeholder::deadline_seconds(&record.options),
             removal: record.removal.clone(),
             order: record.order.clone(),
+            gate: gate.clone(),
         }
     }
 }
@@ -107,6 +112,8 @@ pub(super) enum Done {
     NameTaken(Reservation),
     Released(String),
     Answered(Eviction, Answer),
+    /// It was not asked for: another was refused a moment ago, or it had waited for long.
+    Withheld(Eviction),
     Woken(PassedOver),
     Heard(AllTold),
     /// A node that came for us, by UID, carries our protection, or does not any more.
@@ -214,7 +221,13 @@ impl Executor {
                 Ok(Done::Released(uid.clone()))
             }
             Effect::Evict(eviction) => {
+                let Some(pass) = subject.gate.enter(self.clock).await else {
+                    return Ok(Done::Withheld(eviction.clone()));
+                };
                 let answer = evict::evict(&self.client, eviction).await?;
+                if answer.is_refusal() {
+                    pass.refused(self.clock.now());
+                }
                 Ok(Done::Answered(eviction.clone(), answer))
             }
             Effect::Wake(pod) => self.wake(subject, pod).await,

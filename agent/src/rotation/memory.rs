@@ -10,6 +10,7 @@ use rotate_shared::plan::Notice;
 use rotate_shared::{Phase, Then};
 
 use super::effect::Reservation;
+use super::execute::gate::Gate;
 use super::observation::{Asked, Refused};
 use super::observe::{self, Marks};
 use super::record::Record;
@@ -43,6 +44,8 @@ pub(super) struct Memory {
     pub(super) finished: BTreeSet<String>,
     /// Evictions that are on their way or were accepted, by UID.
     pub(super) evicting: BTreeMap<String, Evicting>,
+    /// What evictions pass on their way.
+    pub(super) gate: Gate,
     /// Evictions that were refused, by UID.
     pub(super) refused: BTreeMap<String, Refused>,
     /// When an eviction was refused last.

@@ -40,8 +40,6 @@ pub struct Observation {
     pub arriving: Vec<String>,
     /// When evictions may go on: one was refused a moment ago.
     pub refused_until: Option<Timestamp>,
-    /// An eviction is on its way to the API server.
-    pub asking: bool,
     /// Disruption budgets that [`Leaving::budget`] points to.
     pub budgets: Vec<Budget>,
     /// The owners of the Pods to move.

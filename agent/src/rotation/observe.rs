@@ -17,6 +17,7 @@ use self::needs::needs;
 pub(super) use self::room::placeholders;
 use self::room::{explain, rooms, unheard};
 use self::surge_nodes::surge_nodes;
+use super::execute::gate::BETWEEN_REFUSALS;
 use super::memory::{Evicting, Memory};
 use super::observation::{Barrier, Budget, Fresh, Leaving, NodeSeen, Observation, Slot, Unread, Verdicts};
 use super::progress::{self, Known, Whereabouts, whereabouts};
@@ -34,9 +35,6 @@ use crate::surge::promise::promise;
 
 /// How long a disruption budget is closed before one of its Pods is asked for all the same.
 const POLL_AFTER: SignedDuration = SignedDuration::from_secs(60);
-
-/// How long after a refused eviction none is asked for: refusals cost the API server as much as evictions do.
-const BETWEEN_REFUSALS: SignedDuration = SignedDuration::from_secs(5);
 
 /// Takes an observation. `slot` is what the queue says of this rotation.
 pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot, now: Timestamp) -> Observation {
@@ -87,7 +85,6 @@ pub(super) fn observe(entry: &Entry, state: &State, memory: &Memory, slot: Slot,
         shutting_down,
         arriving: arriving(&known),
         refused_until: memory.refused_at.and_then(|at| at.checked_add(BETWEEN_REFUSALS).ok()),
-        asking: memory.evicting.values().any(|evicting| *evicting == Evicting::Sent),
         budgets,
         owners: groups.into_iter().map(|group| group.seen).collect(),
         needs,
@@ -368,6 +365,18 @@ impl Memory {
             for pdb in state.pdbs_selecting(&pod) {
                 if let Some(since) = self.closed_since.get_mut(&*pdb.uid) {
                     *since = now;
+                }
+            }
+        }
+    }
+
+    /// Notes that it was turned back after all: the poll of its budget is still due.
+    pub(super) fn note_withheld(&mut self, uid: &str, state: &State, now: Timestamp) {
+        self.evicting.remove(uid);
+        if let Some(pod) = state.pod(uid) {
+            for pdb in state.pdbs_selecting(&pod) {
+                if let Some(since) = self.closed_since.get_mut(&*pdb.uid) {
+                    *since = now.saturating_sub(POLL_AFTER).unwrap_or(Timestamp::MIN);
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -26,6 +27,9 @@ pub(crate) struct Request {
     /// Path and query.
     #[serde(rename = "requestURI")]
     pub(crate) uri: String,
+    /// When the server got it.
+    #[serde(rename = "requestReceivedTimestamp")]
+    pub(crate) received: Timestamp,
     user: UserInfo,
     #[serde(default)]
     object_ref: ObjectRef,

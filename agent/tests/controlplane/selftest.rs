@@ -188,13 +188,14 @@ pub(crate) async fn every_kind_of_workload_runs(plane: &ControlPlane) -> Result<
 
 pub(crate) async fn the_audit_log_tells_who_asked_for_what(plane: &ControlPlane) -> Result<()> {
     let nobody = plane.client_of(User::Nobody).await?;
-    let mark = plane.audit().mark()?;
+    let (mark, asked_at) = (plane.audit().mark()?, Clock::system().now());
     let refused = Api::<Event>::all(nobody).list(&ListParams::default().limit(7)).await;
     ensure!(refused.is_err(), "nobody may list events");
     let seen = plane.audit().of(User::Nobody.name(), mark)?;
     let [only] = seen.as_slice() else { anyhow::bail!("one request, not {}", seen.len()) };
     ensure!(only.verb == "list" && only.resource() == "events" && only.code() == 403 && !only.is_write());
     ensure!(only.uri.contains("limit=7"));
+    ensure!(only.received.duration_since(asked_at).abs() < jiff::SignedDuration::from_secs(5), "{only:?}");
 
     ensure!(plane.controller_manager_log().exists() && plane.certificate_authority().exists());
     ensure!(plane.pids().len() == 5 && plane.agent_port() != 0);

@@ -97,10 +97,17 @@ async fn an_agent_killed_with_the_placeholder_held_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn refused_evictions_are_asked_for_at_most_once_in_five_seconds() {
+    for surge in [SurgeMode::PerPod, SurgeMode::Single, SurgeMode::None] {
+        refused_at_most_once_in_five_seconds(surge).await;
+    }
+}
+
+async fn refused_at_most_once_in_five_seconds(surge: SurgeMode) {
     let world = world();
     world.deploy_on("a", "web", 3, "1").await;
+    world.deploy_on("a", "api", 3, "500m").await;
     world.sim.faults().deny("POST", "/eviction", "not now", 6);
-    let id = world.rotate("a", options()).await;
+    let id = world.rotate("a", Options { surge, ..options() }).await;
     world.until_phase(&id, Phase::Succeeded).await;
     let requests = world.sim.requests();
     let refused: Vec<_> = requests
@@ -110,6 +117,6 @@ async fn refused_evictions_are_asked_for_at_most_once_in_five_seconds() {
         .collect();
     assert_eq!(refused.len(), 6);
     for pair in refused.windows(2) {
-        assert!(pair[1].duration_since(pair[0]).as_secs() >= 5, "{refused:?}");
+        assert!(pair[1].duration_since(pair[0]).as_secs() >= 5, "{surge:?}: {refused:?}");
     }
 }

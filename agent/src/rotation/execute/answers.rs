@@ -109,6 +109,7 @@ impl Memory {
                 self.released.insert(uid, now);
             }
             Done::Answered(eviction, answer) => self.answered(&eviction, answer, state, now),
+            Done::Withheld(eviction) => self.note_withheld(&eviction.uid, state, now),
             Done::Woken(pod) => tracing::info!(pod = pod.path, "the scheduler had passed it over, and was woken"),
             Done::Heard(told) => self.told = Some((told, now)),
             Done::Protected(uid, protected) => _ = self.protections.insert(uid, (protected, now)),
@@ -137,7 +138,7 @@ impl Memory {
         self.evicting.remove(uid);
         let count = self.refusals.get(uid).copied().unwrap_or(0);
         let object = format!("Pod {}/{}", eviction.namespace, eviction.name);
-        if !matches!(answer, Answer::Accepted | Answer::Gone | Answer::Replaced) {
+        if answer.is_refusal() {
             self.refused_at = Some(now);
         }
         let (after, code, object, message) = match answer {

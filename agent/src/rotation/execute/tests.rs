@@ -186,9 +186,9 @@ fn a_placeholders_deadline_is_one_that_the_api_server_takes() {
     let mut record = entry(&[]).record;
     let options = &record.options;
     let waits = options.surge_timeout_seconds + options.settle_timeout_seconds;
-    assert_eq!(Subject::of(&record).deadline_seconds, i64::try_from(waits).unwrap() + 3600);
+    assert_eq!(Subject::of(&record, &Gate::default()).deadline_seconds, i64::try_from(waits).unwrap() + 3600);
     record.options.surge_timeout_seconds = u64::MAX;
-    assert_eq!(Subject::of(&record).deadline_seconds, i64::from(i32::MAX));
+    assert_eq!(Subject::of(&record, &Gate::default()).deadline_seconds, i64::from(i32::MAX));
 }
 
 #[tokio::test(start_paused = true)]

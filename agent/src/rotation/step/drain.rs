@@ -26,9 +26,8 @@ impl Turn<'_> {
         let on_the_way = |need: &Need| need.pending.as_ref().is_some_and(|pending| !pending.overdue);
         // One placeholder for all: whoever lands first takes it from the others, so that all leave at once.
         let one_by_one = self.record.options.surge == SurgeMode::PerPod;
-        // At most one refusal in a while: once one was refused, the others are asked for one at a time, and later.
-        let careful = self.seen.refused_until.is_some();
-        let too_soon = self.seen.refused_until.is_some_and(|until| until > self.now) || careful && self.seen.asking;
+        // At most one refusal in a while. Those that go at once pass a gate one by one (`execute::gate`).
+        let too_soon = self.seen.refused_until.is_some_and(|until| until > self.now);
         if one_by_one && self.seen.needs.iter().any(on_the_way) {
             return;
         }
@@ -55,7 +54,7 @@ impl Turn<'_> {
                 grace_period_seconds: (grace >= 0).then_some(grace),
                 bypass: self.record.options.disable_eviction,
             }));
-            if careful || one_by_one && pod.class.is_some() {
+            if one_by_one && pod.class.is_some() {
                 return;
             }
         }

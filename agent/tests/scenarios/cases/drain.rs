@@ -1,13 +1,18 @@
 //! Evictions: budgets, late Pods, Pods that change under their name, and what the API server refuses.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, PostParams};
 use rotate_agent::drain::evict::{self, Answer, Eviction};
-use rotate_shared::{Code, OptionsRequest, Phase};
+use rotate_shared::{Code, OptionsRequest, Phase, SurgeMode};
+use serde_json::json;
 
 use super::{Case, cases};
 use crate::harness::nodes::FakeNode;
@@ -16,21 +21,25 @@ use crate::harness::workloads::{self, Workload};
 use crate::world::{SHOP, SOON, World};
 
 pub(super) fn cases() -> Vec<Case> {
-    cases![
+    // The simulator has no admission policies; tests/rotation/single.rs shows the same there.
+    let refused = cases![evictions_are_refused_at_most_once_in_five_seconds];
+    let refused = refused.into_iter().map(|case| Case { simulated: false, ..case });
+    let cases = cases![
         a_budget_that_blocks_is_named_and_the_drain_goes_on_when_it_opens,
         a_pod_bound_just_after_the_cordon_gets_room_first,
         a_pod_replaced_under_its_name_is_not_evicted_again,
         a_pod_replaced_while_room_is_reserved_is_not_moved,
         a_refused_eviction_is_one_request,
         an_eviction_with_another_uid_is_refused,
-    ]
+    ];
+    cases.into_iter().chain(refused).collect()
 }
 
 async fn a_budget_that_blocks_is_named_and_the_drain_goes_on_when_it_opens(world: &World) -> Result<()> {
     // Three replicas, of which one has no node: the budget of one is used up until it gets one.
     world.nodes(2, "1").await?;
     Workload::new(SHOP, "web", 3).request("cpu", "1").deployment(&world.client).await?;
-    let budgets = Api::<k8s_openapi::api::policy::v1::PodDisruptionBudget>::namespaced(world.client.clone(), SHOP);
+    let budgets = Api::<PodDisruptionBudget>::namespaced(world.client.clone(), SHOP);
     workloads::disruption_budget(&world.client, SHOP, "web", None, Some(IntOrString::Int(1))).await?;
     eventually("two healthy Pods of three", SOON, async || {
         let status = budgets.get("web").await?.status.context("a status")?;
@@ -38,7 +47,7 @@ async fn a_budget_that_blocks_is_named_and_the_drain_goes_on_when_it_opens(world
     })
     .await?;
     let agent = world.agent().await?;
-    let options = OptionsRequest { surge: Some(rotate_shared::SurgeMode::None), ..OptionsRequest::default() };
+    let options = OptionsRequest { surge: Some(SurgeMode::None), ..OptionsRequest::default() };
     let rotation = world.rotate(&agent, "n1", options).await?;
 
     let blocked = |it: &rotate_shared::Rotation| it.waiting.iter().any(|wait| wait.code == Code::PodDisruptionBudget);
@@ -171,6 +180,67 @@ async fn an_eviction_with_another_uid_is_refused(world: &World) -> Result<()> {
     let still = world.running("web", 1).await?.remove(0);
     ensure!(still.uid() == pod.uid(), "the Pod was evicted");
     Ok(())
+}
+
+/// Half of the Pods are under a budget that allows none, and the eviction of the others is refused by admission.
+async fn evictions_are_refused_at_most_once_in_five_seconds(world: &World) -> Result<()> {
+    world.nodes(1, "8").await?;
+    let api = world.deployment("api", 4, "1").await?.remove(0);
+    // There is room for four of the five: the one that waits uses the budget up.
+    Workload::new(SHOP, "web", 5).request("cpu", "1").deployment(&world.client).await?;
+    let full = async || Ok((world.workload_on("n1").await?.len() == 8).then_some(()));
+    eventually("a full node", SOON, full).await?;
+    workloads::disruption_budget(&world.client, SHOP, "web", None, Some(IntOrString::Int(1))).await?;
+    let (policies, bindings) = (Api::all(world.client.clone()), Api::all(world.client.clone()));
+    let policy: ValidatingAdmissionPolicy = serde_json::from_value(json!({
+        "metadata": { "name": "not-now" },
+        "spec": {
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"],
+            }] },
+            "validations": [{ "expression": "!object.metadata.name.startsWith('api-')", "message": "not now" }],
+        },
+    }))?;
+    let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(json!({
+        "metadata": { "name": "not-now" },
+        "spec": { "policyName": "not-now", "validationActions": ["Deny"] },
+    }))?;
+    policies.create(&PostParams::default(), &policy).await?;
+    bindings.create(&PostParams::default(), &binding).await?;
+    let other = "00000000-0000-0000-0000-000000000000".to_owned();
+    eventually("the policy to be minded", SOON, async || {
+        let answer = evict::evict(&world.client, &Eviction { uid: other.clone(), ..eviction(&api) }).await?;
+        Ok(answer.is_refusal().then_some(()))
+    })
+    .await?;
+    let agent = world.agent().await?;
+    let mark = world.backend.mark()?;
+    let options = OptionsRequest { surge: Some(SurgeMode::None), ..OptionsRequest::default() };
+    let rotation = world.rotate(&agent, "n1", options).await?;
+    world
+        .until(&agent, &rotation.id, "a refusal to be told", |it| {
+            it.waiting.iter().any(|wait| wait.code == Code::EvictionRefused && wait.message.contains("not now"))
+        })
+        .await?;
+
+    world.backend.clock().sleep(Duration::from_secs(12)).await;
+
+    let mut refused = world.backend.agents_requests(mark)?;
+    refused.retain(|request| request.resource() == "pods/eviction" && request.code() >= 400);
+    ensure!((2..=4).contains(&refused.len()), "{refused:#?}");
+    for pair in refused.windows(2) {
+        let apart = pair[1].received.duration_since(pair[0].received);
+        ensure!(apart.as_secs() >= 5, "refused {apart:#} apart: {pair:#?}");
+    }
+    ensure!(world.workload_on("n1").await?.len() == 8, "one was evicted");
+
+    bindings.delete("not-now", &DeleteParams::default()).await?;
+    policies.delete("not-now", &DeleteParams::default()).await?;
+    world.node(FakeNode::new("n2").allocatable("cpu", "10")).await?;
+    world.phase(&agent, &rotation.id, Phase::Succeeded).await?;
+    world.running("web", 5).await?;
+    world.running("api", 4).await?;
+    world.nothing_left().await
 }
 
 fn eviction(pod: &Pod) -> Eviction {
