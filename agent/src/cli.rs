@@ -9,7 +9,7 @@ use rotate_shared::names;
 use crate::agent::{Config, PodCache};
 use crate::probe::Standing;
 use crate::provider::cluster_autoscaler::groups::Settings as Groups;
-use crate::provider::cluster_autoscaler::hook::{Hook, HookError};
+use crate::provider::cluster_autoscaler::hook::{self, Hook, HookError};
 
 /// Holds the Pods of the cluster in little memory, reserves room, rotates nodes, answers over HTTP.
 #[derive(Clone, Debug, Parser)]
@@ -65,8 +65,8 @@ pub struct Run {
     #[arg(long, env = "ROTATE_AUTOSCALER_STATUS", value_name = "NAMESPACE/NAME", default_value = AUTOSCALER_STATUS, value_parser = namespaced)]
     pub autoscaler_status: (String, String),
     /// Address of a hook that ends the machines of drained nodes: https, or http on loopback
-    #[arg(long, env = "ROTATE_REMOVER_HOOK", value_name = "URL")]
-    pub remover_hook: Option<String>,
+    #[arg(long, env = "ROTATE_REMOVER_HOOK", value_name = "URL", hide_env_values = true)]
+    pub remover_hook: Option<HookUrl>,
     /// File with the secret that signs what the hook is asked
     #[arg(long, env = "ROTATE_REMOVER_HOOK_SECRET_FILE", value_name = "PATH", requires = "remover_hook")]
     pub remover_hook_secret_file: Option<PathBuf>,
@@ -149,6 +149,22 @@ impl Run {
     }
 }
 
+/// The address of a hook, which may have a password in it.
+#[derive(Clone)]
+pub struct HookUrl(String);
+
+impl From<String> for HookUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl std::fmt::Debug for HookUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hook::shown(&self.0))
+    }
+}
+
 impl Run {
     /// The hook that ends machines.
     fn hook(&self) -> Result<Option<Hook>, UsageError> {
@@ -158,7 +174,7 @@ impl Run {
                 |error: std::io::Error| UsageError::Secret { path: path.display().to_string(), why: error.to_string() };
             std::fs::read(path).map_err(unreadable)
         });
-        Ok(Some(Hook::new(url, secret.transpose()?.as_deref())?))
+        Ok(Some(Hook::new(&url.0, secret.transpose()?.as_deref())?))
     }
 }
 
@@ -216,6 +232,17 @@ mod tests {
             assert!(run(&["--insecure-dev-no-auth", "--control-addr", addr]).config().is_ok(), "{addr}");
         }
         assert!(run(&["--control-addr", "0.0.0.0:8470"]).config().is_ok(), "with authentication it may be anywhere");
+    }
+
+    #[test]
+    fn the_password_in_a_hooks_address_is_told_nowhere() {
+        for url in ["https://user:word@hooks.example/end", "http://user:word@hooks.example/end"] {
+            let run = run(&["--remover-hook", url]);
+            let told = format!("{run:?} {:?}", run.config().map_err(|error| error.to_string()));
+            assert!(told.contains("hooks.example") && !told.contains("word"), "{told}");
+        }
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.contains("[env: ROTATE_REMOVER_HOOK]"), "{help}");
     }
 
     #[test]

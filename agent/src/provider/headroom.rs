@@ -70,14 +70,13 @@ impl NewNode {
             |key: &str, value: &str| key != names::HOSTNAME && nodes.iter().any(|node| node.label(key) != Some(value));
         let uncertain = model.labels.iter().filter(|(key, value)| differs(key, value)).map(|(key, _)| key.into());
         let (daemons, daemon_pods) = daemons(state, [&*model.name]);
-        let passing = |key: &str| PASSING_TAINTS.iter().any(|beginning| key.starts_with(beginning));
         let node = Node {
             name: "".into(),
             uid: "".into(),
             deleting: false,
             labels: Arc::new(model.labels.filtered(|key, _| key != names::HOSTNAME)),
             annotations: Default::default(),
-            taints: model.taints.iter().filter(|taint| !passing(&taint.key)).cloned().collect(),
+            taints: model.taints.iter().filter(|taint| lasts(taint)).cloned().collect(),
             unschedulable: false,
             ready: true,
             provider_id: None,
@@ -91,6 +90,11 @@ impl NewNode {
             daemon_pods,
         })
     }
+}
+
+/// Whether the next node of the same kind will have this taint too.
+pub(super) fn lasts(taint: &Taint) -> bool {
+    !PASSING_TAINTS.iter().any(|beginning| taint.key.starts_with(beginning))
 }
 
 /// What DaemonSets and mirror Pods take of a node, and how many they are: the most that is seen on these.

@@ -87,12 +87,12 @@ impl Hook {
     ///
     /// An address or a secret that is not safe to use.
     pub fn new(url: &str, secret: Option<&[u8]>) -> Result<Self, HookError> {
-        let uri: Uri = url.parse().map_err(|_| HookError::Address(url.to_owned()))?;
+        let uri: Uri = url.parse().map_err(|_| HookError::Address(shown(url)))?;
         match (uri.scheme_str(), uri.host()) {
             (Some("https"), Some(_)) => {}
             (Some("http"), Some(host)) if is_loopback(host) => {}
-            (Some("http"), Some(_)) => return Err(HookError::Open(url.to_owned())),
-            _ => return Err(HookError::Address(url.to_owned())),
+            (Some("http"), Some(_)) => return Err(HookError::Open(shown(url))),
+            _ => return Err(HookError::Address(shown(url))),
         }
         let tls = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into());
         let tls = tls.with_safe_default_protocol_versions().map_err(|error| HookError::Roots(error.to_string()))?;
@@ -209,6 +209,17 @@ fn signature(key: &hmac::Key, timestamp: &str, body: &[u8]) -> String {
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// An address as it may be told: without a user, a password, a path or a query, any of which may be secret.
+pub(crate) fn shown(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    // Whatever stands before the last `@` may be part of a password, a slash too.
+    let host = rest.rsplit('@').next().unwrap_or_default();
+    let end = host.find(['/', '?', '#']).unwrap_or(host.len());
+    let hidden = if end < host.len() || host.len() < rest.len() { "/…" } else { "" };
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{separator}{}{hidden}", &host[..end])
 }
 
 /// An error with what is beneath it.

@@ -12,19 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::groups::{Group, Manager, Settings};
 use crate::cache::selector::Taint;
 use crate::cache::{Node, State};
+use crate::provider::headroom::lasts;
 
 /// A template that nothing else has changed in is written again after this long, so that its age can be told.
 const SEEN_AGAIN: SignedDuration = SignedDuration::from_hours(24);
 /// A group of which no node was seen for this long is forgotten.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(24 * 90);
-/// Keys of taints that come and go with a node's state, and of those that autoscalers and we ourselves put on.
-const PASSING: [&str; 5] = [
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "kubectl-rotate.dev/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-];
 
 /// What a node of a group is like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,8 +69,7 @@ impl Template {
         let labels = first.labels.iter().filter(|(key, _)| !own(key));
         let mut labels: BTreeMap<String, String> =
             labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let lasting = |taint: &&Taint| !PASSING.iter().any(|key| taint.key.starts_with(key));
-        let mut taints: Vec<Taint> = first.taints.iter().filter(lasting).cloned().collect();
+        let mut taints: Vec<Taint> = first.taints.iter().filter(|taint| lasts(taint)).cloned().collect();
         let (mut allocatable, mut max_pods) = (first.allocatable.clone(), first.max_pods);
         let mut varying = BTreeSet::new();
         for node in ready {
