@@ -4,6 +4,7 @@ pub(crate) mod age;
 pub(crate) mod console;
 pub(crate) mod escape;
 pub(crate) mod fleet;
+pub(crate) mod fold;
 pub(crate) mod format;
 pub(crate) mod plan;
 pub(crate) mod progress;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use rotate_shared::plan::Notice;
 
-use super::escape;
+use super::{escape, fold};
 use crate::failure::Failure;
 
 /// The two streams and what stands behind them.
@@ -16,6 +16,10 @@ pub(crate) struct Console {
     live: bool,
     /// A person can be asked.
     interactive: bool,
+    /// How many columns stdout has, where it is a terminal.
+    columns: Option<usize>,
+    /// How many stderr has.
+    margin: Option<usize>,
 }
 
 impl Console {
@@ -29,6 +33,8 @@ impl Console {
             colour: terminal && !plain,
             live: terminal && !plain,
             interactive: terminal && io::stdin().is_terminal(),
+            columns: columns(&io::stdout(), ::console::Term::stdout()),
+            margin: columns(&io::stderr(), ::console::Term::stderr()),
         }
     }
 
@@ -40,6 +46,11 @@ impl Console {
     /// Whether there is a person to ask.
     pub(crate) fn is_interactive(&self) -> bool {
         self.interactive
+    }
+
+    /// Prose as it is best read: folded to the terminal's width. Where nobody looks at it, every line stays whole.
+    pub(crate) fn folded(&self, text: String) -> String {
+        folded(text, self.columns)
     }
 
     /// Writes data. Line breaks are kept, other control characters are spelled out.
@@ -75,7 +86,7 @@ impl Console {
             self.note(&line);
         }
         for blocker in failure.blockers() {
-            self.note(&notice(blocker));
+            self.note(&folded(notice(blocker), self.margin));
         }
     }
 
@@ -94,6 +105,19 @@ impl Console {
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map_err(|error| Failure::Other(format!("read the answer: {error}")))?;
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+/// How many columns a stream has; `None`: it is no terminal.
+fn columns(stream: &impl IsTerminal, terminal: ::console::Term) -> Option<usize> {
+    let (_, columns) = terminal.size_checked().filter(|_| stream.is_terminal())?;
+    Some(columns.into())
+}
+
+fn folded(text: String, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) => fold::fold(&text, columns),
+        None => text,
     }
 }
 

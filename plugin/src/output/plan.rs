@@ -55,6 +55,9 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             }
             text.push_str(match plan.then {
                 Some(Then::Delete) => "; then the node is deleted",
+                Some(Then::Keep) if is_taken(plan) => {
+                    "; then the empty node is left to its autoscaler, which takes it away"
+                }
                 Some(Then::Keep) => "; then the node stays, cordoned",
                 Some(Then::Uncordon) => "; then the node is uncordoned",
                 None => "",
@@ -67,6 +70,11 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             plural(blockers, "blocker")
         ),
     }
+}
+
+/// Whether the autoscaler takes the empty node away by itself: the group that loses a node is the candidate's.
+fn is_taken(plan: &Plan) -> bool {
+    plan.groups.iter().any(|group| group.after < group.during)
 }
 
 /// What stands in the way of one node, with the remedies.

@@ -154,6 +154,9 @@ fn what_becomes_of_groups_is_told_with_their_limits() {
         during,
         after,
     };
+    let left = |group: GroupSize| verdict(&Plan { groups: vec![group], ..plan() });
+    assert!(left(group(4, 3)).ends_with("; then the empty node is left to its autoscaler, which takes it away."));
+    assert!(left(group(3, 3)).ends_with("; then the node stays, cordoned."));
     for (group, told) in [
         (group(4, 3), "\nGROUPS\n  group web (eks): 3 of 1..10 nodes, 4 while rotating, then 3\n"),
         (group(3, 2), "\nGROUPS\n  group web (eks): 3 of 1..10 nodes, 2 in the end\n"),

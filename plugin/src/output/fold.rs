@@ -1,0 +1,63 @@
+//! Long lines, folded between words for a narrow terminal.
+
+/// Narrower than this a terminal folds better by itself.
+const NARROWEST: usize = 40;
+
+/// The text with its lines folded at this width; what a line goes on with stands a little to the right of its beginning.
+pub(crate) fn fold(text: &str, width: usize) -> String {
+    if width < NARROWEST {
+        return text.to_owned();
+    }
+    text.split('\n').map(|line| fold_line(line, width)).collect::<Vec<_>>().join("\n")
+}
+
+fn fold_line(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let words = line.trim_start_matches(' ');
+    let margin = line.len() - words.len();
+    let hanging = if margin == 0 { 0 } else { margin + 2 };
+    let (mut folded, mut column) = (" ".repeat(margin), margin);
+    for (place, word) in words.split(' ').enumerate() {
+        let length = word.chars().count();
+        if place > 0 && column + 1 + length > width {
+            folded.push('\n');
+            folded.push_str(&" ".repeat(hanging));
+            column = hanging;
+        } else if place > 0 {
+            folded.push(' ');
+            column += 1;
+        }
+        folded.push_str(word);
+        column += length;
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_too_long_go_on_below_between_words() {
+        let text = "BLOCKERS\n  NoRoom: Node a: there is no room for shop/web anywhere\n      → raise limits.cpu of NodePool general to 16 at least\n";
+        let folded = "BLOCKERS\n  NoRoom: Node a: there is no room for\n    shop/web anywhere\n      → raise limits.cpu of NodePool\n        general to 16 at least\n";
+        assert_eq!(fold(text, 40), folded);
+        assert!(folded.lines().all(|line| line.chars().count() <= 40));
+        assert_eq!(fold(text, 80), text);
+    }
+
+    #[test]
+    fn a_word_is_never_broken_and_a_very_narrow_terminal_is_left_to_itself() {
+        let long = format!("  see {} there", "x".repeat(50));
+        assert_eq!(fold(&long, 40), format!("  see\n    {}\n    there", "x".repeat(50)));
+        assert_eq!(fold(&long, 39), long);
+    }
+
+    #[test]
+    fn columns_that_fit_stay_as_they_are() {
+        let row = "  evict    shop/web-1   cpu 500m";
+        assert_eq!(fold(row, 40), row);
+    }
+}
