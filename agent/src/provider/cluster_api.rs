@@ -74,6 +74,11 @@ pub(crate) fn ordered_of(order: &Order) -> Key {
     Key::new(namespace, name)
 }
 
+/// Where the node's Cluster is.
+pub(super) fn cluster_of(node: &Node) -> Option<Key> {
+    objects::cluster_of(node)
+}
+
 /// Whose Machine the node's is.
 fn standing<'a>(node: &Node, objects: &'a Objects) -> Standing<'a> {
     match &objects.reach {

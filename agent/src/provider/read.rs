@@ -139,6 +139,17 @@ impl Reader {
         self.management.as_ref().map(|(management, _)| management)
     }
 
+    /// What rotations have on loan of the MachineDeployments behind the nodes that are there.
+    ///
+    /// # Errors
+    ///
+    /// The management cluster's.
+    pub(crate) async fn loans(&self) -> Result<Vec<(cluster_api::Key, String)>, cluster_api::ManagementError> {
+        let Some((management, cache)) = &self.management else { return Ok(Vec::new()) };
+        let clusters = cache.read().nodes().filter_map(|node| cluster_api::cluster_of(node)).collect();
+        management.loans(&clusters).await
+    }
+
     /// Reads what is about no node in particular.
     ///
     /// # Errors

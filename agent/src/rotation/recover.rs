@@ -1,9 +1,9 @@
-//! Removes what no live rotation owns: placeholders and marks that a crash, a deleted record or an older version left
-//! behind.
+//! Removes what no live rotation owns: placeholders, marks and orders that a crash, a deleted record or an older version
+//! left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rotate_shared::names;
+use rotate_shared::{Phase, names};
 
 use super::effect::Effect;
 use super::engine::keeps_cordon;
@@ -46,7 +46,12 @@ impl Leftovers {
 /// The records are listed *after* the leftovers were seen: a rotation writes its record first, so that whatever it has
 /// made is younger than its record.
 pub(super) async fn recover(executor: &Executor, store: &Store, leftovers: Leftovers) -> Result<usize, StoreError> {
-    if leftovers.placeholders.is_empty() && leftovers.nodes.is_empty() {
+    // A management cluster that does not answer is asked again the next time.
+    let loans = executor.reader.loans().await.unwrap_or_else(|error| {
+        tracing::warn!(error = %error, "failed to look for replicas that nobody has on loan any more");
+        Vec::new()
+    });
+    if leftovers.placeholders.is_empty() && leftovers.nodes.is_empty() && loans.is_empty() {
         return Ok(0);
     }
     let list = store.list_all().await?;
@@ -72,6 +77,14 @@ pub(super) async fn recover(executor: &Executor, store: &Store, leftovers: Lefto
         if !is_live(&rotation) {
             let uncordon = !records.get(&*rotation).is_some_and(|record| keeps_cordon(record));
             remove(subject(rotation, node, uid), Effect::Unmark { uncordon }).await;
+        }
+    }
+    for (deployment, rotation) in loans.into_iter().filter(|(_, rotation)| !is_live(rotation)) {
+        // Pods may run on what came for a rotation that has moved some.
+        let back = records.get(&*rotation).is_none_or(|record| record.phase() == Phase::RolledBack);
+        match executor.settle_leftover(&rotation, &deployment, back).await {
+            Ok(()) => removed += 1,
+            Err(error) => tracing::warn!(error = %error, %rotation, %deployment, "failed to settle what was ordered"),
         }
     }
     Ok(removed)

@@ -4,12 +4,14 @@
 //! replicas rise in one write, it leaves and they sink in one write. A Machine is marked to be the one that goes only
 //! while its rotation stands there: marked by us and not on loan means that the replica was given back.
 
+use std::collections::BTreeSet;
+
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
 use super::super::{Removal, Settlement};
-use super::management::{Management, ManagementError, all, get, path};
+use super::management::{Management, ManagementError, PATIENCE, all, get, path};
 use super::objects::{DELETE_MACHINE, Key, List, ORDERED_BY, Wire, orders};
 use super::ordered_of;
 
@@ -80,6 +82,7 @@ impl Management {
                 done => done,
             };
         };
+        open.unmark(rotation, deployment, Some(&machine.name)).await?;
         if found.metadata.annotations.get(DELETE_MACHINE) != Some(&ours) {
             open.change("machinedeployments", deployment, |wire| loan(wire, rotation, 0)).await?.found()?;
             let marked = |wire: &Wire| {
@@ -126,6 +129,48 @@ impl Management {
     /// The management cluster's.
     pub async fn keep(&self, rotation: &str, deployment: &Key) -> Result<(), ManagementError> {
         self.opened(deployment).await?.keep(rotation, deployment).await
+    }
+
+    /// The loans that are noted on the MachineDeployments of these Clusters: of what, and for which rotation.
+    ///
+    /// # Errors
+    ///
+    /// The management cluster's.
+    pub async fn loans(&self, clusters: &BTreeSet<Key>) -> Result<Vec<(Key, String)>, ManagementError> {
+        let loans = tokio::time::timeout(PATIENCE, self.try_loans(clusters)).await;
+        loans.unwrap_or(Err(ManagementError::TimedOut(PATIENCE)))
+    }
+
+    async fn try_loans(&self, clusters: &BTreeSet<Key>) -> Result<Vec<(Key, String)>, ManagementError> {
+        let mut loans = Vec::new();
+        for cluster in clusters {
+            let Open { client, version } = self.opened(cluster).await?;
+            let of_it = format!("?labelSelector=cluster.x-k8s.io%2Fcluster-name%3D{}", cluster.name);
+            let path = format!("{}{of_it}", all(version, "machinedeployments", &cluster.namespace));
+            let deployments: Option<List<Wire>> = get(&client, &path).await?;
+            for wire in deployments.map_or_else(Vec::new, |list| list.items) {
+                let key = Key::new(&cluster.namespace, &wire.metadata.name);
+                loans.extend(orders(&wire.metadata.annotations).into_iter().map(|rotation| (key.clone(), rotation)));
+            }
+        }
+        Ok(loans)
+    }
+
+    /// Settles what a rotation that does not live any more has left: back goes what is no node yet, and only where that
+    /// is wanted.
+    ///
+    /// # Errors
+    ///
+    /// The management cluster's.
+    pub async fn settle_leftover(&self, rotation: &str, deployment: &Key, back: bool) -> Result<(), ManagementError> {
+        let open = self.opened(deployment).await?;
+        if back {
+            match open.give_back(rotation, deployment).await {
+                Err(ManagementError::Joined(_)) => {}
+                done => return done,
+            }
+        }
+        open.keep(rotation, deployment).await
     }
 
     async fn opened(&self, about: &Key) -> Result<Open, ManagementError> {
@@ -193,18 +238,42 @@ impl Open {
         sent.map(drop).map_err(|source| ManagementError::Api { path: path.to_owned(), source })
     }
 
-    async fn give_back(&self, rotation: &str, deployment: &Key) -> Result<(), ManagementError> {
-        let wire: Option<Wire> = get(&self.client, &path(self.version, "machinedeployments", deployment)).await?;
-        let Some(wire) = wire.filter(|wire| orders(&wire.metadata.annotations).contains(rotation)) else {
-            return Ok(());
-        };
+    /// The Machines of a MachineDeployment.
+    async fn machines(&self, deployment: &Key) -> Result<Vec<Wire>, ManagementError> {
         let members = format!(
             "{}?labelSelector=cluster.x-k8s.io%2Fdeployment-name%3D{}",
             all(self.version, "machines", &deployment.namespace),
             deployment.name
         );
         let machines: Option<List<Wire>> = get(&self.client, &members).await?;
-        let mut machines = machines.map_or_else(Vec::new, |list| list.items);
+        Ok(machines.map_or_else(Vec::new, |list| list.items))
+    }
+
+    /// Takes this rotation's marks off all Machines but one, while it has a replica on loan: a crash has left them on what
+    /// may have become a node with Pods since.
+    async fn unmark(&self, rotation: &str, deployment: &Key, but: Option<&str>) -> Result<(), ManagementError> {
+        let wire: Option<Wire> = get(&self.client, &path(self.version, "machinedeployments", deployment)).await?;
+        if !wire.is_some_and(|wire| orders(&wire.metadata.annotations).contains(rotation)) {
+            return Ok(());
+        }
+        let ours = mark(rotation);
+        let is_ours = |wire: &Wire| wire.metadata.annotations.get(DELETE_MACHINE) == Some(&ours);
+        let machines = self.machines(deployment).await?;
+        for machine in machines.iter().filter(|machine| is_ours(machine) && Some(&*machine.metadata.name) != but) {
+            let key = Key::new(&deployment.namespace, &machine.metadata.name);
+            let off =
+                |wire: &Wire| is_ours(wire).then(|| json!({ "metadata": { "annotations": { DELETE_MACHINE: null } } }));
+            self.change("machines", &key, off).await?;
+        }
+        Ok(())
+    }
+
+    async fn give_back(&self, rotation: &str, deployment: &Key) -> Result<(), ManagementError> {
+        let wire: Option<Wire> = get(&self.client, &path(self.version, "machinedeployments", deployment)).await?;
+        let Some(wire) = wire.filter(|wire| orders(&wire.metadata.annotations).contains(rotation)) else {
+            return Ok(());
+        };
+        let mut machines = self.machines(deployment).await?;
         machines.retain(|machine| machine.metadata.deletion_timestamp.is_none());
         let wanted = usize::try_from(wire.spec.replicas.unwrap_or(1)).unwrap_or(usize::MAX);
         let is_node = |machine: &Wire| machine.status.node_ref.as_ref().is_some_and(|node| !node.name.is_empty());
@@ -213,24 +282,25 @@ impl Open {
             let age = |machine: &Wire| (machine.metadata.creation_timestamp.clone(), machine.metadata.name.clone());
             age(one).cmp(&age(other))
         });
-        match newest {
-            // Marked, so that one that becomes a node at this moment does not leave the choice to the deletion order.
-            Some(newest) => {
-                let key = Key::new(&deployment.namespace, &newest.metadata.name);
-                let ours = mark(rotation);
-                let marked = |wire: &Wire| {
-                    let is_marked = wire.metadata.annotations.get(DELETE_MACHINE) == Some(&ours);
-                    (!is_marked).then(|| json!({ "metadata": { "annotations": { DELETE_MACHINE: ours } } }))
-                };
-                self.change("machines", &key, marked).await?;
-            }
-            None if machines.len() >= wanted => return Err(ManagementError::Joined(deployment.to_string())),
-            None => {}
+        if newest.is_none() && machines.len() >= wanted {
+            return Err(ManagementError::Joined(deployment.to_string()));
+        }
+        self.unmark(rotation, deployment, newest.map(|newest| &*newest.metadata.name)).await?;
+        // Marked, so that one that becomes a node at this moment does not leave the choice to the deletion order.
+        if let Some(newest) = newest {
+            let key = Key::new(&deployment.namespace, &newest.metadata.name);
+            let ours = mark(rotation);
+            let marked = |wire: &Wire| {
+                let is_marked = wire.metadata.annotations.get(DELETE_MACHINE) == Some(&ours);
+                (!is_marked).then(|| json!({ "metadata": { "annotations": { DELETE_MACHINE: ours } } }))
+            };
+            self.change("machines", &key, marked).await?;
         }
         self.change("machinedeployments", deployment, |wire| repay(wire, rotation, true)).await.map(drop)
     }
 
     async fn keep(&self, rotation: &str, deployment: &Key) -> Result<(), ManagementError> {
+        self.unmark(rotation, deployment, None).await?;
         self.change("machinedeployments", deployment, |wire| repay(wire, rotation, false)).await.map(drop)
     }
 }

@@ -19,7 +19,7 @@ use crate::client::said;
 /// The versions that are understood, the newest first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// How long a read may take in all: plans wait for it.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way to the management cluster. Clones share it.
 #[derive(Clone)]

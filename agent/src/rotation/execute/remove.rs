@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{ExecuteError, Executor, Subject, gone_is_fine};
 use crate::provider::Removal;
-use crate::provider::cluster_api::Management;
+use crate::provider::cluster_api::{Key, Management};
 
 impl Executor {
     /// Asks for the removal; what comes of it shows in the cluster.
@@ -29,6 +29,17 @@ impl Executor {
             Removal::Machine { .. } => Ok(self.management()?.remove(&subject.rotation, removal).await?),
             Removal::Hook { .. } | Removal::Left { .. } => Err(ExecuteError::NoCall),
         }
+    }
+
+    /// Settles what a rotation that does not live any more has on loan.
+    pub(in crate::rotation) async fn settle_leftover(
+        &self,
+        rotation: &str,
+        deployment: &Key,
+        back: bool,
+    ) -> Result<(), ExecuteError> {
+        let settled = self.management()?.settle_leftover(rotation, deployment, back);
+        Ok(tokio::time::timeout(self.timeout, settled).await.map_err(|_| ExecuteError::TimedOut(self.timeout))??)
     }
 
     /// The way to the management cluster.

@@ -1,5 +1,6 @@
 //! Nodes that no placeholder brings: ordered for a rotation, and settled at its end.
 
+use jiff::SignedDuration;
 use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Phase};
 
@@ -7,6 +8,9 @@ use super::room::Cover;
 use super::{Turn, notice};
 use crate::provider::{Loan, Removal, Settlement};
 use crate::rotation::effect::Effect;
+
+/// How long the end waits for what was ordered to be readable. What is left then is looked for every few minutes.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
 impl Turn<'_> {
     /// Orders a node, once, where the scheduler has found no room for a placeholder and nothing else would bring some.
@@ -50,10 +54,16 @@ impl Turn<'_> {
         let back = self.record.phase() == Phase::RollingBack;
         let settlement = match self.seen.machine.loan.clone() {
             Loan::Settled => return true,
-            Loan::Unknown(why) => {
+            Loan::Unknown(why) if self.has_been_ending() <= PATIENCE => {
                 let message = format!("the replica that was ordered is to be settled: {why}");
                 self.wait(Code::ProviderUnreadable, &order.to_string(), message);
                 return false;
+            }
+            Loan::Unknown(why) => {
+                let message = format!("it may keep the replica that was ordered: {why}");
+                let remedy = format!("the agent looks again every few minutes; otherwise take one replica off {order}");
+                self.record.warn(Notice { remedy, ..notice(Code::NotGivenBack, &order.to_string(), message) });
+                return true;
             }
             Loan::Coming if back => Settlement::GiveBack(order),
             Loan::Idle(node, removal) if back => Settlement::Return(node, removal),

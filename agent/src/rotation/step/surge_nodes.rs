@@ -81,7 +81,7 @@ impl Turn<'_> {
     }
 
     /// How long the rotation has been coming to its end.
-    fn has_been_ending(&self) -> SignedDuration {
+    pub(super) fn has_been_ending(&self) -> SignedDuration {
         let since = match (&self.record.ending, self.record.phase()) {
             (Some(ending), _) => ending.since,
             (None, Phase::RollingBack | Phase::Removing) => self.record.phase_since(),

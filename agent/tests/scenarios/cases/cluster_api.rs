@@ -1,9 +1,11 @@
 //! Nodes of Cluster API: their Machines are in another cluster.
 
 use anyhow::{Result, bail, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams};
 use rotate_shared::options::Then;
 use rotate_shared::plan::Provider;
-use rotate_shared::{Code, OptionsRequest, Phase};
+use rotate_shared::{Code, OptionsRequest, Phase, names};
 
 use super::{Case, cases};
 use crate::fleet::{Fleet, Setup};
@@ -17,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         an_autoscaled_machine_deployment_grows_for_the_placeholders_and_shrinks_with_the_machine,
         a_machine_that_nobody_surged_for_is_replaced,
         an_ordered_machine_that_becomes_no_node_is_given_back,
+        an_order_whose_record_is_gone_is_given_back_by_the_next_agent,
         a_management_cluster_that_does_not_answer_is_named_before_anything_is_touched,
     ]
 }
@@ -100,6 +103,24 @@ async fn an_ordered_machine_that_becomes_no_node_is_given_back(world: &World) ->
     let moved = world.moved_since(since);
     ensure!(moved.is_empty(), "Pods of {SHOP} were touched: {moved:#?}");
     is_back_to_two(world, &fleet, ["web-1", "web-2"]).await
+}
+
+/// The agent is killed after the order, and somebody deletes the record before the next one starts.
+async fn an_order_whose_record_is_gone_is_given_back_by_the_next_agent(world: &World) -> Result<()> {
+    let fleet = full(world, Setup::default()).await?;
+    fleet.boot_no_more();
+    let agent = world.managed_agent(fleet.management()).await?;
+    let rotation = world.rotate(&agent, "web-1", OptionsRequest::default()).await?;
+    let ordered = async || Ok((fleet.replicas().await? == (3, Some(rotation.id.clone()))).then_some(()));
+    eventually("a replica to be ordered", SOON, ordered).await?;
+    drop(agent);
+    let records = Api::<ConfigMap>::namespaced(world.client.clone(), names::NAMESPACE);
+    records.delete(&format!("rotation-{}", rotation.id), &DeleteParams::default()).await?;
+
+    let _next = world.managed_agent(fleet.management()).await?;
+    is_back_to_two(world, &fleet, ["web-1", "web-2"]).await?;
+    ensure!(!is_cordoned(&world.get_node("web-1").await?), "the cordon stayed");
+    Ok(())
 }
 
 async fn a_management_cluster_that_does_not_answer_is_named_before_anything_is_touched(world: &World) -> Result<()> {

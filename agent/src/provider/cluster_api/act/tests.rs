@@ -192,3 +192,47 @@ async fn other_annotations_stay_as_they_are() {
     assert_eq!(web["metadata"]["annotations"], json!({ "team": "shop" }));
     assert_ne!(web, object("web", json!({})));
 }
+
+#[tokio::test]
+async fn what_was_marked_before_a_crash_and_is_a_node_by_now_is_not_left_marked() {
+    for how in ["keep", "shrink", "give back"] {
+        let fake = fleet();
+        let management = management(&fake);
+        management.order("r1", &web()).await.unwrap();
+        // Marked while it was coming; then the agent died, and Pods have come to it.
+        let marks = json!({ "metadata": { "annotations": { DELETE_MACHINE: mark("r1") } } });
+        fake.put("machines", machine("web-c", marks));
+        match how {
+            "keep" => management.keep("r1", &web()).await.unwrap(),
+            "shrink" => management.shrink("r1", &Key::new("fleet", "web-a"), "uid-web-a", &web()).await.unwrap(),
+            _ => {
+                fake.put("machines", coming("web-d"));
+                management.give_back("r1", &web()).await.unwrap();
+            }
+        }
+        assert_eq!(marked(&fake, "web-c"), None, "{how}");
+        assert_eq!(replicas(&fake), (if how == "keep" { 3 } else { 2 }, Value::Null), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_rotation_without_a_record_has_on_loan_is_found_and_settled() {
+    let fake = fleet();
+    let management = management(&fake);
+    management.order("r1", &web()).await.unwrap();
+    management.order("r2", &web()).await.unwrap();
+    fake.put("machines", coming("web-c"));
+    let clusters = BTreeSet::from([Key::new("fleet", "west")]);
+    let loans = management.loans(&clusters).await.unwrap();
+    assert_eq!(loans, [(web(), "r1".to_owned()), (web(), "r2".to_owned())]);
+
+    management.settle_leftover("r1", &web(), true).await.unwrap();
+    assert_eq!(marked(&fake, "web-c").as_deref(), Some("kubectl-rotate:r1"));
+    assert_eq!(replicas(&fake), (3, json!("r2")));
+    // All of them are nodes: whose Pods run there nobody knows.
+    fake.remove("machines", "web-c");
+    fake.put("machines", machine("web-d", json!({})));
+    management.settle_leftover("r2", &web(), true).await.unwrap();
+    assert_eq!(replicas(&fake), (3, Value::Null));
+    assert_eq!(management.loans(&clusters).await.unwrap(), []);
+}

@@ -81,6 +81,18 @@ fn an_order_goes_back_before_the_roll_back_ends() {
 }
 
 #[test]
+fn an_order_that_can_never_be_read_again_is_said_and_does_not_hold_up_the_end() {
+    let patient = rolling_back(Loan::Unknown("no answer".to_owned())).with(|case| case.now = at(1 + 15 * 60));
+    assert_eq!((patient.step().record, patient.waits()), (None, vec![Code::ProviderUnreadable]));
+    let late = patient.with(|case| case.now = at(2 + 15 * 60));
+    let record = late.step().record.expect("it is said, and ends");
+    let [warning] = &record.warnings[..] else { panic!("{:?}", record.warnings) };
+    assert_eq!(warning.code, Code::NotGivenBack);
+    assert_eq!(warning.message, "it may keep the replica that was ordered: no answer");
+    assert_eq!(record.phase(), Phase::RolledBack);
+}
+
+#[test]
 fn a_node_that_somebody_uses_is_kept_and_said() {
     let used = rolling_back(Loan::InUse);
     let record = used.step().record.expect("it is said");
