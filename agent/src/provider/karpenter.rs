@@ -60,6 +60,7 @@ impl Objects {
         match &self.claims {
             Listing::Absent => Some("are not served".to_owned()),
             Listing::Forbidden(said) => Some(format!("may not be read ({said})")),
+            Listing::Unconverted(said) => Some(format!("cannot be read as karpenter.sh/v1 ({said})")),
             Listing::Read { unreadable, .. } if unreadable.is_empty() => None,
             Listing::Read { unreadable, .. } => Some(format!("cannot all be read ({})", unreadable.join("; "))),
         }
@@ -111,7 +112,7 @@ impl Driver for Karpenter {
                 !items.iter().any(|claim| *claim.uid == **uid) && !unreadable.iter().any(|it| it.starts_with(&of_it))
             }
             // What may not be read, or is not served at this moment, may be there still.
-            Listing::Absent | Listing::Forbidden(_) => false,
+            Listing::Absent | Listing::Forbidden(_) | Listing::Unconverted(_) => false,
         }
     }
 

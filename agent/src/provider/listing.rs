@@ -11,6 +11,8 @@ pub enum Listing<T> {
     Absent,
     /// They may not be read, in the API server's words.
     Forbidden(String),
+    /// The API server has them in another version and cannot turn them into this one, in its words.
+    Unconverted(String),
     /// All of them.
     Read {
         /// Those that were understood.
@@ -65,7 +67,7 @@ impl<T> Listing<T> {
     pub fn items(&self) -> &[T] {
         match self {
             Self::Read { items, .. } => items,
-            Self::Absent | Self::Forbidden(_) => &[],
+            Self::Absent | Self::Forbidden(_) | Self::Unconverted(_) => &[],
         }
     }
 

@@ -26,6 +26,9 @@ const PAGE: u32 = 500;
 /// rotations run, are no stream of requests that fail; short enough that whoever installs an autoscaler and plans at once
 /// is not told for minutes that it is not there.
 const ABSENT_FOR: SignedDuration = SignedDuration::from_secs(10);
+/// How the API server begins to say that what converts a kind between its versions does not work. That lasts until
+/// somebody mends it, and is no reason to plan and to rotate nothing at all, nodes of other providers included.
+const UNCONVERTED: &str = "conversion webhook for ";
 /// How often a list whose pages have expired is begun anew.
 const ATTEMPTS: usize = 3;
 
@@ -241,6 +244,9 @@ impl Reader {
                         return Ok(Listing::Absent);
                     }
                     403 => return Ok(Listing::Forbidden(status.message.clone())),
+                    500 if status.message.contains(UNCONVERTED) => {
+                        return Ok(Listing::Unconverted(status.message.clone()));
+                    }
                     // The list's snapshot was compacted between two pages.
                     410 if attempt < ATTEMPTS => {}
                     _ => return Err(ReadError::Api { path, source: kube::Error::Api(status) }),

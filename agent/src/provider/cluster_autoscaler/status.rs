@@ -79,6 +79,10 @@ impl Status {
                     let age = SignedDuration::from_mins(age.as_mins());
                     return Err(format!("was last written {age:#} ago, while it is written every 10s"));
                 }
+                // The word of saved objects is dated so, to be as fresh as they are.
+                if age < -STALE && told.at != Timestamp::MAX {
+                    return Err(format!("is dated {}, which is yet to come: whether it is old is not known", told.at));
+                }
                 if !told.running {
                     return Err("says that it is not running yet".to_owned());
                 }

@@ -51,6 +51,11 @@ fn unread<T>(kind: &str, listing: &Listing<T>) -> Option<(Code, String, String)>
             format!("Karpenter's {kind} may not be read: {costs} ({said})"),
             "allow the agent to list nodepools and nodeclaims of karpenter.sh".to_owned(),
         ),
+        Listing::Unconverted(said) => (
+            format!("Karpenter's {kind} cannot be read as karpenter.sh/v1: {costs} ({said})"),
+            "see that Karpenter runs, or that its custom resource definitions name no conversion webhook that is gone"
+                .to_owned(),
+        ),
         Listing::Read { unreadable, .. } if !unreadable.is_empty() => (
             format!(
                 "{} of Karpenter's {kind} cannot be read and are left out: {}",

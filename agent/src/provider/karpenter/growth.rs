@@ -2,6 +2,7 @@
 //!
 //! Why so: `docs/decisions/016-what-a-nodepool-may-bring.md`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rotate_shared::{Amounts, Quantity, names};
@@ -35,11 +36,14 @@ pub(super) fn headroom(objects: &Objects, state: &State) -> Vec<Headroom> {
     match &objects.pools {
         Listing::Absent => return unknown("karpenter.sh/v1 NodePools are not served here".to_owned()),
         Listing::Forbidden(message) => return unknown(format!("its NodePools may not be read: {message}")),
+        Listing::Unconverted(message) => {
+            return unknown(format!("its NodePools cannot be read as karpenter.sh/v1: {message}"));
+        }
         Listing::Read { .. } => {}
     }
     let kinds = kinds::kinds(objects, state);
     let mut pools: Vec<_> = objects.pools.items().iter().collect();
-    pools.sort_by_key(|pool| (-pool.weight, &pool.name));
+    pools.sort_by_key(|pool| (Reverse(pool.weight), &pool.name));
     pools.into_iter().map(|pool| of_pool(pool, objects, &kinds, state)).collect()
 }
 
@@ -74,7 +78,7 @@ fn of_pool(pool: &NodePool, objects: &Objects, kinds: &[Kind<'_>], state: &State
     let taken = |resource: &str| used.get(resource).copied().unwrap_or(Quantity::ZERO);
     let left = |(resource, limit): (&String, &Quantity)| (resource.clone(), *limit - taken(resource));
     let mut resources_left: Amounts = pool.limits.iter().map(left).collect();
-    let nodes_left = resources_left.remove(NODES).map(|left| u32::try_from(left.value()).unwrap_or(0));
+    let nodes_left = resources_left.remove(NODES).map(|left| u32::try_from(left.value().max(0)).unwrap_or(u32::MAX));
     let limits = pool.limits.iter().map(|(resource, limit)| format!("{resource} {} of {limit}", taken(resource)));
     let limits: Vec<_> = limits.collect();
     Headroom {
@@ -113,6 +117,7 @@ fn shapes(pool: &NodePool, objects: &Objects, kinds: &[Kind<'_>], state: &State)
     let (own, others): (Vec<_>, Vec<_>) =
         kinds.iter().filter(|kind| *kind.class == *pool.class).partition(|kind| *kind.pool == *pool.name);
     let of_pool: Vec<_> = own.iter().flat_map(|kind| &kind.nodes).collect();
+    let choices = choices(pool, objects);
     let mut met = BTreeSet::new();
     let mut shapes = Vec::new();
     for kind in own.into_iter().chain(others) {
@@ -127,7 +132,7 @@ fn shapes(pool: &NodePool, objects: &Objects, kinds: &[Kind<'_>], state: &State)
             daemons.maximum(&more);
             (daemons, pods.max(more_pods))
         };
-        for (labels, uncertain) in ways(pool, kind, objects) {
+        for (labels, uncertain) in ways(pool, kind, &choices) {
             shapes.push(NewNode {
                 node: unborn(
                     labels.iter().map(|(key, value)| (&**key, &**value)),
@@ -163,16 +168,22 @@ fn admits(pool: &NodePool, kind: &Kind<'_>) -> bool {
 
 type Labels = BTreeMap<Box<str>, Box<str>>;
 
+/// The labels whose values Karpenter chooses for a pool's nodes, with those that it may choose from.
+fn choices<'a>(pool: &'a NodePool, objects: &Objects) -> Vec<(&'a str, BTreeSet<Box<str>>)> {
+    let custom = pool.requirements.iter().map(|requirement| &*requirement.key).filter(|key| !is_of_machines(key));
+    let keys: BTreeSet<&str> = custom.chain([names::ZONE, CAPACITY_TYPE]).collect();
+    let keys = keys.into_iter().filter(|key| !pool.labels.contains_key(*key));
+    keys.map(|key| (key, values(pool, key, objects))).collect()
+}
+
 /// The labels that a node of this kind may join with, each with those of its labels that are not certain.
-fn ways(pool: &NodePool, kind: &Kind<'_>, objects: &Objects) -> Vec<(Labels, Vec<Box<str>>)> {
+fn ways(pool: &NodePool, kind: &Kind<'_>, choices: &[(&str, BTreeSet<Box<str>>)]) -> Vec<(Labels, Vec<Box<str>>)> {
     let mut labels = kind.labels.clone();
     labels.extend(pool.labels.clone());
     let mut uncertain = Vec::new();
-    let custom = pool.requirements.iter().map(|requirement| &*requirement.key).filter(|key| !is_of_machines(key));
-    let keys: BTreeSet<&str> = custom.chain([names::ZONE, CAPACITY_TYPE]).collect();
     let mut ways = vec![labels];
-    for key in keys.into_iter().filter(|key| !pool.labels.contains_key(*key)) {
-        let values = values(pool, key, objects);
+    for (key, values) in choices {
+        let key = *key;
         if values.is_empty() || ways.len() * values.len() > WAYS {
             // Karpenter makes up a value where anything goes, and takes a Pod's where it names one.
             let demanded = demands(pool, key).any(|requirement| !requirement.admits(None));

@@ -104,6 +104,7 @@ fn a_claim_that_cannot_be_read_is_not_taken_for_gone() {
     assert!(!gone(read(vec![claim("cand", &json!({}))], &[])));
     assert!(!gone(read(Vec::new(), &["cand: it has no spec"])));
     assert!(!gone(Listing::Forbidden("nodeclaims is forbidden".to_owned())));
+    assert!(!gone(Listing::Unconverted("conversion webhook failed".to_owned())));
     assert!(!gone(Listing::Absent));
 }
 

@@ -99,6 +99,15 @@ async fn what_may_not_be_read_says_so_and_the_rest_is_read() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_converted_says_so_and_the_rest_is_read() {
+    let words = "conversion webhook for karpenter.sh/v1beta1, Kind=NodePool failed: service \"karpenter\" not found";
+    let script = Script::default().refuse(karpenter::POOLS, 500, words).page(karpenter::CLAIMS, "", &[claim("one")]);
+    let read = script.reader().read().await.unwrap().karpenter;
+    assert_eq!(read.pools, Listing::Unconverted(words.to_owned()));
+    assert_eq!(read.claims.items().len(), 1);
+}
+
+#[tokio::test]
 async fn an_object_that_cannot_be_read_is_named_and_costs_no_other() {
     let odd = json!({ "metadata": { "name": "odd" }, "spec": { "expireAfter": "soon" } });
     let script = Script::default().page(karpenter::CLAIMS, "", &[odd, claim("one")]);

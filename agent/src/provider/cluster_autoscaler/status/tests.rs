@@ -100,6 +100,8 @@ fn what_is_old_or_not_running_or_nonsense_is_not_relied_on() {
     assert!(Status::parse(YAML).told(now).is_ok());
     let old = Status::parse(YAML).told(at("2026-07-26T10:12:00Z")).unwrap_err();
     assert_eq!(old, "was last written 11m ago, while it is written every 10s");
+    let early = Status::parse(YAML).told(at("2026-07-26T09:54:00Z")).unwrap_err();
+    assert!(early.starts_with("is dated 2026-07-26T10:00:00"), "{early}");
     let initializing = YAML.replace("autoscalerStatus: Running", "autoscalerStatus: Initializing");
     assert!(Status::parse(&initializing).told(now).unwrap_err().contains("not running"));
     for nonsense in
@@ -110,6 +112,20 @@ fn what_is_old_or_not_running_or_nonsense_is_not_relied_on() {
     }
     assert_eq!(Status::Absent.told(now).unwrap_err(), "is not there");
     assert!(Status::Forbidden("no".to_owned()).told(now).unwrap_err().ends_with("no"));
+}
+
+#[test]
+fn a_status_that_is_meant_to_do_harm_is_refused_in_bounded_time() {
+    let lols = (1..9).map(|level| {
+        let before = vec![format!("*a{}", level - 1); 10].join(", ");
+        format!("a{level}: &a{level} [{before}]\n")
+    });
+    let bomb = format!("a0: &a0 [lol]\n{}nodeGroups: *a8\n", lols.collect::<String>());
+    for harm in
+        [bomb, "[".repeat(200_000), "a: ".repeat(100_000), "\u{0}".repeat(1000), format!("- {}", "é".repeat(500_000))]
+    {
+        assert!(matches!(Status::parse(&harm), Status::Unreadable(_)), "{}", &harm[..20]);
+    }
 }
 
 #[test]

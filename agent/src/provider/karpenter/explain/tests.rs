@@ -36,6 +36,12 @@ fn another_version_and_missing_rights_are_told_apart() {
     let warnings = warned(&forbidden);
     assert_eq!(codes(&warnings), [Code::ProviderUnreadable]);
     assert!(warnings[0].message.contains("(nodepools is forbidden)"), "{}", warnings[0].message);
+
+    let unconverted = Objects { pools: Listing::Unconverted("no such service".to_owned()), ..of_pool(&json!({})) };
+    let warnings = warned(&unconverted);
+    assert_eq!(codes(&warnings), [Code::ProviderUnreadable]);
+    assert!(warnings[0].message.contains("as karpenter.sh/v1"), "{}", warnings[0].message);
+    assert!(warnings[0].remedy.contains("conversion webhook"), "{}", warnings[0].remedy);
 }
 
 #[test]

@@ -37,6 +37,16 @@ fn a_pool_without_limits_is_unlimited() {
 }
 
 #[test]
+fn numbers_that_no_cluster_reaches_are_taken_as_they_are_meant() {
+    for (nodes, left) in [("5000000000", u32::MAX), ("9223372036854775807", u32::MAX), ("-3", 0), ("1m", 0)] {
+        let found = of(&json!({ "spec": { "limits": { "nodes": nodes } } }), vec![claim("one", &json!({}))]);
+        assert_eq!(found.nodes_left, Some(left), "{nodes}");
+    }
+    let found = of(&json!({ "spec": { "weight": i32::MIN, "limits": { "cpu": "-1" } } }), Vec::new());
+    assert_eq!(found.resources_left, amounts(&[("cpu", "-1")]));
+}
+
+#[test]
 fn limits_are_charged_with_whole_machines() {
     let limits = json!({ "spec": { "limits": { "cpu": "10", "memory": "100Gi", "nodes": "3" } },
         "status": { "resources": { "cpu": "4", "memory": "16Gi", "nodes": "1", "pods": "110" } } });
@@ -243,6 +253,8 @@ fn nodes_of_a_karpenter_whose_pools_cannot_be_read_are_no_reason_to_hope() {
     assert_eq!((absent[0].nodes_left, &*absent[0].limit), (Some(0), "karpenter.sh/v1 NodePools are not served here"));
     let forbidden = Objects { pools: Listing::Forbidden("no".to_owned()), ..Objects::default() };
     assert_eq!(headroom(&forbidden, &state)[0].limit, "its NodePools may not be read: no");
+    let unconverted = Objects { pools: Listing::Unconverted("no".to_owned()), ..Objects::default() };
+    assert_eq!(headroom(&unconverted, &state)[0].limit, "its NodePools cannot be read as karpenter.sh/v1: no");
     // Elsewhere there is no Karpenter.
     assert_eq!(headroom(&Objects::default(), &State::default()), []);
 }
