@@ -78,10 +78,12 @@ pub(super) struct Memory {
     pub(super) protections: BTreeMap<String, (bool, Timestamp)>,
     /// UIDs of nodes that were given back.
     pub(super) given_back: BTreeSet<String>,
-    /// What providers keep, as last read, and when.
+    /// What providers keep, as last read, and when that was asked for.
     pub(super) provider: Option<(Arc<ProviderObjects>, Timestamp)>,
+    /// When providers were asked last.
+    pub(super) provider_asked: Option<Timestamp>,
     /// Something was ordered by this process: not again, even if what notes it should be taken off by others.
-    pub(super) ordered: bool,
+    pub(super) ordered: Option<Ordered>,
     /// The removal that was asked for.
     pub(super) asked: Option<Asked>,
     /// What is said of placeholders that do not run, and when it was read.
@@ -99,6 +101,15 @@ pub(super) enum Evicting {
     Sent,
     /// Accepted at this time.
     Accepted(Timestamp),
+}
+
+/// How far an order has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ordered {
+    /// No answer yet.
+    Sent,
+    /// Answered, or given up, at this time.
+    Ended(Timestamp),
 }
 
 /// Replacements that are missing.

@@ -10,7 +10,7 @@ use crate::drain::evict::{Answer, Eviction};
 use crate::probe;
 use crate::provider::cluster_autoscaler::hook::Refusal;
 use crate::rotation::effect::{Effect, Reservation};
-use crate::rotation::memory::{Created, Evicting, Failure, Memory};
+use crate::rotation::memory::{Created, Evicting, Failure, Memory, Ordered};
 use crate::rotation::observation::{Asked, Refused};
 use crate::surge::told::AllTold;
 
@@ -22,6 +22,8 @@ impl Memory {
             Effect::Reserve(reservation) => {
                 self.reserving.insert(reservation.name.clone(), reservation.clone());
             }
+            Effect::ReadProvider => self.provider_asked = Some(now),
+            Effect::Order(_) => self.ordered = Some(Ordered::Sent),
             Effect::Remove(_) => _ = self.asked.get_or_insert(Asked { since: now, accepted: None }),
             Effect::Wake(pod) => {
                 self.waking = Some(waking_name(rotation, pod));
@@ -45,6 +47,8 @@ impl Memory {
                 self.reserving.remove(&reservation.name);
             }
             Effect::Wake(_) => self.waking = None,
+            // One that was given up may have arrived all the same.
+            Effect::Order(_) => self.ordered = Some(Ordered::Ended(now)),
             _ => {}
         }
         match result {
@@ -114,12 +118,8 @@ impl Memory {
             Done::Heard(told) => self.told = Some((told, now)),
             Done::Protected(uid, protected) => _ = self.protections.insert(uid, (protected, now)),
             Done::GivenBack(uid) => _ = self.given_back.insert(uid),
-            Done::Provider(objects) => self.provider = Some((objects, now)),
-            Done::Ordered => {
-                self.ordered = true;
-                self.provider = None;
-            }
-            Done::Settled => self.provider = None,
+            Done::Provider(objects) => self.provider = Some((objects, self.provider_asked.unwrap_or(now))),
+            Done::Ordered | Done::Settled => self.provider = None,
             Done::Removing => {
                 if let Some(asked) = &mut self.asked {
                     asked.accepted = Some(now);

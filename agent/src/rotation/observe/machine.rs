@@ -1,12 +1,14 @@
 //! What the candidate's provider says of it.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use rotate_shared::{Phase, Then};
 
 use crate::cache::{Node, Pod};
 use crate::provider::{self, Loan};
+use crate::rotation::memory::Ordered;
 use crate::rotation::observation::Machine;
 use crate::rotation::progress::Known;
+use crate::rotation::record::Record;
 
 /// How long what was read of providers is believed. While a node is being taken away, that is what is waited for.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
@@ -28,10 +30,17 @@ pub(super) fn machine(known: &Known<'_>, ours: &[Pod], node: Option<&Node>) -> M
     let refused = |pod: &Pod| pod.node.is_none() && pod.deleted.is_none() && pod.unschedulable.is_some();
     let driver = provider::driver(record.provider);
     let fresh = if record.phase() == Phase::Removing { FRESH_WHILE_REMOVING } else { FRESH };
-    let order = node.filter(|_| !memory.ordered).and_then(|node| driver.order(node, objects));
+    let order = node.filter(|_| memory.ordered.is_none()).and_then(|node| driver.order(node, objects));
+    // An order may have arrived since.
+    let outdated = record.order.is_some()
+        && ending(record).is_some_and(|since| match memory.ordered {
+            Some(Ordered::Sent) => true,
+            Some(Ordered::Ended(at)) => *read <= since.max(at),
+            None => *read <= since,
+        });
     Machine {
-        known: true,
-        stale: now.duration_since(*read) >= fresh,
+        known: !outdated,
+        stale: outdated || now.duration_since(*read) >= fresh,
         no_room: order.is_some() && ours.iter().any(refused),
         order,
         loan: record
@@ -45,5 +54,14 @@ pub(super) fn machine(known: &Known<'_>, ours: &[Pod], node: Option<&Node>) -> M
         taken: node.and_then(|node| driver.taken(node, objects)),
         gone: record.removal.as_ref().is_none_or(|removal| driver.is_gone(removal, objects)),
         ..machine
+    }
+}
+
+/// Since when a rotation does nothing but end.
+pub(super) fn ending(record: &Record) -> Option<Timestamp> {
+    match (&record.ending, record.phase()) {
+        (Some(ending), _) => Some(ending.since),
+        (None, Phase::RollingBack) => Some(record.phase_since()),
+        (None, _) => None,
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rotate_shared::{Phase, names};
+use rotate_shared::names;
 
+use super::machine::ending;
 use crate::cache::{Node, Pod};
 use crate::provider;
 use crate::rotation::effect::Effect;
@@ -22,11 +23,7 @@ pub(super) fn surge_nodes(known: &Known<'_>, ours: &[Pod]) -> Vec<SurgeNode> {
     let came = |node: &Node| {
         node.created >= entry.created && (holding.contains(&*node.name) || memory.held_on.contains(&*node.name))
     };
-    let ending = match (&record.ending, record.phase()) {
-        (Some(ending), _) => Some(ending.since),
-        (None, Phase::RollingBack) => Some(record.phase_since()),
-        (None, _) => None,
-    };
+    let ending = ending(record);
     let read = memory.provider.as_ref().map(|(_, read)| *read);
     let nodes = state.nodes().filter(|node| *node.name != *record.node);
     let nodes = nodes.filter(|node| protected_by(node) == Some(&*record.id) || came(node));

@@ -2,10 +2,12 @@ use serde_json::json;
 
 use super::*;
 use crate::cache::Partition;
+use crate::provider::Order;
 use crate::rotation::effect::Effect;
 use crate::rotation::execute::Done;
-use crate::rotation::memory::Created;
+use crate::rotation::memory::{Created, Ordered};
 use crate::rotation::observation::{Refused, RoomState};
+use crate::rotation::record::Ending;
 use crate::rotation::testing::{YOUNG, after, cluster, entry, landed, old, young};
 use crate::surge::testing;
 
@@ -464,4 +466,28 @@ fn a_node_that_came_for_us_is_known_by_our_placeholder_or_our_protection_and_oth
     assert_eq!((theirs.holds, theirs.protected, theirs.others), (true, false, true));
     memory.protections.insert("held".to_owned(), (true, after(10)));
     assert!(found(&memory)[0].protected, "our own patch is believed until the cache shows it");
+}
+
+/// An order may arrive after what a cancelled rotation judges by was read: one replica would be left for ever.
+#[test]
+fn what_was_read_before_the_end_or_before_an_order_was_answered_does_not_settle_it() {
+    let mut entry = entry(&[]);
+    entry.record.order = Some(Order::MachineDeployment {
+        namespace: "fleet".to_owned(),
+        name: "web".to_owned(),
+        version: "v1beta2".to_owned(),
+        replicas: 3,
+    });
+    let state = cluster(&entry, &["b"], []);
+    let known = |entry: &Entry, read: i64, ordered: Option<Ordered>| {
+        let provider = Some((Default::default(), after(read)));
+        seen(entry, &state, &Memory { provider, ordered, ..Memory::default() }).machine.known
+    };
+    assert!(known(&entry, 5, None), "nothing ends yet");
+    entry.record.ending = Some(Ending { phase: Phase::Cancelled, since: after(5), uncordon: false });
+    assert!(!known(&entry, 5, None));
+    assert!(known(&entry, 6, None));
+    assert!(!known(&entry, 6, Some(Ordered::Sent)));
+    assert!(!known(&entry, 6, Some(Ordered::Ended(after(6)))));
+    assert!(known(&entry, 7, Some(Ordered::Ended(after(6)))));
 }
