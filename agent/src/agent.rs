@@ -57,6 +57,8 @@ pub struct Config {
     /// Over how many watches the Pods are divided; above 1 the API server must have the feature gate
     /// `ShardedListAndWatch`. Default 1.
     pub pod_shards: u8,
+    /// Objects in a page of a list; 0 reads a list in one piece. Default [`Options::PAGE`].
+    pub chunk_size: u32,
     /// Autoscaled groups beside those of EKS, GKE and AKS, and where their autoscaler tells of them.
     pub groups: Groups,
     /// What ends the machines of nodes that an autoscaler would keep. Default nothing.
@@ -96,6 +98,7 @@ impl Default for Config {
             history_limit: Self::HISTORY_LIMIT,
             pod_cache: PodCache::default(),
             pod_shards: 1,
+            chunk_size: Options::PAGE,
             groups: Groups::default(),
             hook: None,
             management_kubeconfig: None,
@@ -188,7 +191,7 @@ impl Agent {
         let engine =
             Engine::new(engine, client.clone(), cache.clone(), store.clone(), views.clone(), term.clone(), clock);
         let resign = CancellationToken::new();
-        let options = Options { shards: config.pod_shards, ..Options::default() };
+        let options = Options { shards: config.pod_shards, page: config.chunk_size, ..Options::default() };
         let mut feeds = Feeds::run_with(client.clone(), options, cache.clone(), clock);
 
         let mut tasks = JoinSet::new();

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use rotate_shared::names;
 
 use crate::agent::{Config, PodCache};
+use crate::cache::feed::Options;
 use crate::probe::Standing;
 use crate::provider::cluster_autoscaler::groups::Settings as Groups;
 use crate::provider::cluster_autoscaler::hook::{self, Hook, HookError};
@@ -138,6 +139,7 @@ impl Run {
             history_limit: self.history_limit,
             pod_cache: self.pod_cache,
             pod_shards: self.pod_shards,
+            chunk_size: Options::PAGE,
             groups: Groups {
                 labels: self.node_group_label.clone(),
                 status: self.autoscaler_status.clone(),

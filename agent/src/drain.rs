@@ -1,5 +1,6 @@
 //! Evictions: in which order, what the API server's answers mean, and what blocks.
 
+pub mod ask;
 pub mod blockers;
 pub mod evict;
 pub mod order;

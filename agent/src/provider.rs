@@ -223,10 +223,14 @@ pub fn headroom(state: &State, objects: &ProviderObjects, now: Timestamp) -> Vec
     DRIVERS.into_iter().flat_map(|(_, driver)| driver.headroom(state, objects, now)).collect()
 }
 
-/// What becomes of the empty node: as asked, or as its provider is used to.
+/// What becomes of the empty node: as asked, or as its provider is used to. A node that Pods were to stay on is kept.
 #[must_use]
 pub fn then(options: &Options, provider: Provider, candidate: &Node, objects: &ProviderObjects) -> Then {
-    options.then.unwrap_or_else(|| driver(provider).default_then(candidate, objects))
+    let usual = || match options.pod_selector {
+        Some(_) => Then::Keep,
+        None => driver(provider).default_then(candidate, objects),
+    };
+    options.then.unwrap_or_else(usual)
 }
 
 /// A warning where deletion takes only the Node object.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rotate_agent::cache::selector::Selector;
 use rotate_shared::OptionsRequest;
 use rotate_shared::options::{SurgeMode, Then};
 
@@ -176,6 +177,15 @@ pub(crate) struct Printing {
     pub(crate) headers: bool,
 }
 
+/// How nothing is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DryRun {
+    /// By looking only.
+    Client,
+    /// By asking the API server for evictions that it does not carry out.
+    Server,
+}
+
 /// A plan, as meant.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -185,6 +195,8 @@ pub(crate) struct Plan {
     pub(crate) source: Source,
     /// Whether the exit code tells what was found.
     pub(crate) exit_code: bool,
+    /// Whether the API server is asked if it would evict each Pod.
+    pub(crate) ask_evictions: bool,
     /// With which options.
     pub(crate) options: OptionsRequest,
     /// How to print it.
@@ -199,7 +211,7 @@ pub(crate) struct Node {
     /// With which options.
     pub(crate) options: OptionsRequest,
     /// Only show the plan.
-    pub(crate) dry_run: bool,
+    pub(crate) dry_run: Option<DryRun>,
     /// How long to wait at most; `None` for ever.
     pub(crate) timeout: Option<Duration>,
     /// Whether to wait at all.
@@ -227,6 +239,22 @@ impl cli::RotationFlags {
         if self.grace_period.is_some_and(|seconds| seconds < -1) {
             return Err(Failure::Usage("--grace-period is a number of seconds, or -1 for the Pod's own".to_owned()));
         }
+        if let Some(selector) = &self.pod_selector {
+            if selector.trim().is_empty() {
+                return Err(Failure::Usage(
+                    "the Pod selector is empty: it would mean every Pod; leave --pod-selector out for that".to_owned(),
+                ));
+            }
+            Selector::parse(selector)
+                .map_err(|error| Failure::Usage(format!("the Pod selector {selector:?} cannot be read: {error}")))?;
+            if self.then == Some(cli::Then::Delete) {
+                return Err(Failure::Usage(
+                    "--pod-selector leaves Pods on the node, which --then=delete would take along: use --then=keep or \
+                     --then=uncordon"
+                        .to_owned(),
+                ));
+            }
+        }
         Ok(OptionsRequest {
             surge: self.surge.map(|surge| match surge {
                 cli::Surge::PerPod => SurgeMode::PerPod,
@@ -251,6 +279,8 @@ impl cli::RotationFlags {
                 cli::Then::Keep => Then::Keep,
                 cli::Then::Uncordon => Then::Uncordon,
             }),
+            pod_selector: self.pod_selector,
+            skip_wait_for_delete_timeout_seconds: self.skip_wait_for_delete_timeout,
             reason: self.reason,
         })
     }
@@ -268,6 +298,7 @@ impl cli::PlanArgs {
             target: Target::resolve("kubectl rotate plan node", &self.target, self.select.selector)?,
             source: self.from.map_or(Source::Cluster, Source::File),
             exit_code: self.exit_code,
+            ask_evictions: false,
             options: self.rotation.resolve()?,
             printing: self.output.resolve()?,
         })
@@ -279,7 +310,11 @@ impl cli::NodeArgs {
         Ok(Node {
             target: Target::resolve("kubectl rotate node", &self.names, self.select.selector)?,
             options: self.rotation.resolve()?,
-            dry_run: self.dry_run == cli::DryRun::Client,
+            dry_run: match self.dry_run {
+                cli::DryRun::None => None,
+                cli::DryRun::Client => Some(DryRun::Client),
+                cli::DryRun::Server => Some(DryRun::Server),
+            },
             timeout: Some(self.timeout.0).filter(|timeout| !timeout.is_zero()),
             wait: self.wait,
             yes: self.yes,

@@ -66,7 +66,9 @@ pub(crate) enum Verb {
   kubectl rotate node worker-1 worker-2 --yes --reason 'kernel update'
   kubectl rotate node -l pool=web --max-concurrent 2 --max-failures 1
   kubectl rotate node worker-1 --embedded            # no agent installed: run one here, with your kubeconfig
-  kubectl rotate node worker-1 --dry-run=client      # the same as plan
+  kubectl rotate node worker-1 --pod-selector app=web # only these Pods; the node is kept for the others
+  kubectl rotate node worker-1 --dry-run=server      # plan, and ask whether each Pod would be evicted now
+  kubectl rotate node worker-1 --yes -o json         # each change of state as a line of JSON
 
 Exit codes:
   0 done   1 error   2 usage   3 blocked, nothing was touched   4 no room came, rolled back
@@ -89,8 +91,16 @@ Exit codes:
   kubectl rotate cancel node/worker-1 --uncordon")]
     Cancel(CancelArgs),
     /// Hold a rotation: nothing new is begun until it is resumed.
+    ///
+    /// Evictions that were asked for already are not taken back, and room that is held stays held.
+    #[command(after_help = "Examples:
+  kubectl rotate pause 4f0c2a9b1e
+  kubectl rotate pause batch/f9b09ffcf2              # every rotation of a batch that is not over")]
     Pause(IdArgs),
     /// Let a paused rotation go on.
+    #[command(after_help = "Examples:
+  kubectl rotate resume 4f0c2a9b1e
+  kubectl rotate resume node/worker-1")]
     Resume(IdArgs),
     /// List nodes with what would have to move off them.
     #[command(after_help = "Examples:
@@ -98,9 +108,27 @@ Exit codes:
   kubectl rotate fleet -l pool=web -o wide")]
     Fleet(FleetArgs),
     /// Watch the whole system rotate a node of a simulated cluster; needs no cluster.
+    #[command(after_help = "Examples:
+  kubectl rotate demo")]
     Demo(DemoArgs),
     /// Print the versions of this program and of the agent.
+    #[command(after_help = "Examples:
+  kubectl rotate version
+  kubectl rotate version --client -o json")]
     Version(VersionArgs),
+    /// Print a script that completes kubectl-rotate in a shell, or install completion for `kubectl rotate`.
+    ///
+    /// kubectl (1.26 and newer) completes what follows `kubectl rotate` by asking a program called
+    /// kubectl_complete-rotate, which --install puts beside this one: verbs, flags, and names of nodes and rotations in
+    /// your cluster. kubectl's own completion has to be set up, see kubectl completion --help.
+    #[command(after_help = "Examples:
+  kubectl rotate completion --install                # completes kubectl rotate wherever kubectl is completed
+  source <(kubectl rotate completion bash)           # completes kubectl-rotate, typed by itself
+  kubectl rotate completion fish > ~/.config/fish/completions/kubectl-rotate.fish")]
+    Completion(CompletionArgs),
+    /// Print names for completion; the flags of the connection say whose.
+    #[command(name = crate::complete::NAMES, hide = true)]
+    Names(NamesArgs),
 }
 
 /// `plan`.
@@ -133,8 +161,8 @@ pub(crate) struct NodeArgs {
     pub(crate) select: Select,
     #[command(flatten)]
     pub(crate) rotation: RotationFlags,
-    /// client: show the plan and change nothing
-    #[arg(long, value_enum, default_value = "none", value_name = "none|client", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    /// Change nothing. client: show the plan; server: also ask the API server whether it would evict each Pod
+    #[arg(long, value_enum, default_value = "none", value_name = "none|client|server", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub(crate) dry_run: DryRun,
     /// How long to wait before giving up waiting (the agent goes on), 0 for ever
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration())]
@@ -208,6 +236,38 @@ pub(crate) struct VersionArgs {
     pub(crate) output: OutputFlags,
 }
 
+/// `completion`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CompletionArgs {
+    /// The shell to print a script for
+    #[arg(value_enum, value_name = "SHELL", required_unless_present = "install")]
+    pub(crate) shell: Option<clap_complete::Shell>,
+    /// Put kubectl_complete-rotate beside this program, where kubectl finds it
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) install: bool,
+}
+
+/// The hidden verb of completion.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NamesArgs {
+    /// Whose names
+    #[arg(value_enum)]
+    pub(crate) what: NamesOf,
+}
+
+/// What is named for completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NamesOf {
+    /// The cluster's nodes.
+    Nodes,
+    /// The kubeconfig's contexts.
+    Contexts,
+    /// The kubeconfig's clusters.
+    Clusters,
+    /// The kubeconfig's users.
+    Users,
+}
+
 /// Which nodes.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Select {
@@ -233,6 +293,12 @@ pub(crate) struct RotationFlags {
     /// Seconds a Pod gets to shut down; -1 takes the Pod's own [default: -1]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) grace_period: Option<i64>,
+    /// Move only Pods with these labels, as kubectl -l; the others stay, and the node is kept for them
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) pod_selector: Option<String>,
+    /// Go on without Pods that should have been gone for longer than this, 0 waits for all [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) skip_wait_for_delete_timeout: Option<u64>,
     /// Delete Pods instead of evicting them; bypasses PodDisruptionBudgets
     #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) disable_eviction: Option<bool>,
@@ -307,6 +373,9 @@ pub(crate) struct AgentFlags {
         hide_short_help = true
     )]
     pub(crate) pod_cache: Option<PodCache>,
+    /// Objects in a page of the lists that this command reads itself, 0 for lists in one piece
+    #[arg(long, global = true, default_value_t = rotate_agent::cache::feed::Options::PAGE, value_name = "N", hide_short_help = true)]
+    pub(crate) chunk_size: u32,
 }
 
 /// kubectl's own connection flags.
@@ -384,6 +453,8 @@ pub(crate) enum DryRun {
     None,
     /// Show the plan.
     Client,
+    /// Show the plan, and what the API server would refuse to evict.
+    Server,
 }
 
 /// `--surge`.

@@ -1,10 +1,12 @@
 //! The verbs: one file each. [`main`] parses, runs one, and turns what came of it into an exit code.
 
 mod cancel;
+mod completion;
 mod demo;
 mod fleet;
 mod follow;
 mod hold;
+mod names;
 mod node;
 mod plan;
 mod session;
@@ -17,6 +19,7 @@ use clap::{CommandFactory, Parser};
 use rotate_shared::exit;
 
 use crate::cli::{Cli, Verb};
+use crate::complete;
 use crate::failure::Failure;
 use crate::output::Console;
 use crate::usage;
@@ -27,7 +30,11 @@ type Ended = Result<u8, Failure>;
 
 /// Runs a command line; gives its exit code.
 pub(crate) fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
+    let line: Vec<OsString> = line.into_iter().collect();
     let console = Console::of_process();
+    if let Some(completed) = complete::asked(&line, console) {
+        return completed;
+    }
     let ended = match Cli::try_parse_from(line) {
         Ok(cli) => run(cli, console),
         // Help is an answer and no mistake.
@@ -51,6 +58,7 @@ fn run(mut cli: Cli, console: Console) -> Ended {
         return Ok(exit::DONE);
     };
     log(cli.connection.verbosity);
+    let console = if cli.connection.verbosity > 0 { console.without_live() } else { console };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -68,6 +76,8 @@ fn run(mut cli: Cli, console: Console) -> Ended {
             Verb::Fleet(args) => fleet::run(&session, &args).await,
             Verb::Demo(_) => demo::run(&session).await,
             Verb::Version(args) => version::run(&session, &args).await,
+            Verb::Completion(args) => completion::run(&session, &args),
+            Verb::Names(args) => names::run(&session, &args).await,
         };
         session.end().await;
         ended

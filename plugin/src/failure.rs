@@ -39,6 +39,9 @@ pub(crate) enum Failure {
     /// A file cannot be used.
     #[error("{0}")]
     File(String),
+    /// A person wanted out while they were asked.
+    #[error("interrupted before anything was begun")]
+    Interrupted,
     /// Nobody reads our output any more, which is what they wanted.
     #[error("the output was closed")]
     ClosedPipe,
@@ -59,6 +62,7 @@ impl Failure {
             Self::AgentUnreachable(_) => exit::AGENT_UNREACHABLE,
             Self::Unauthenticated(_) => exit::NOT_AUTHORISED,
             Self::NotAuthorised(_) => exit::NOT_AUTHORISED,
+            Self::Interrupted => exit::INTERRUPTED,
             Self::ClosedPipe => exit::DONE,
             Self::NoSuchNode(_) | Self::OtherVersion(_) | Self::Cluster(_) | Self::File(_) | Self::Other(_) => {
                 exit::ERROR

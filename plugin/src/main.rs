@@ -3,6 +3,7 @@
 mod args;
 mod cli;
 mod commands;
+mod complete;
 mod connect;
 mod failure;
 mod output;

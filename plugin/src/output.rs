@@ -6,6 +6,7 @@ pub(crate) mod escape;
 pub(crate) mod fleet;
 pub(crate) mod fold;
 pub(crate) mod format;
+pub(crate) mod live;
 pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod rotation;

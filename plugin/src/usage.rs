@@ -47,7 +47,11 @@ pub(crate) fn explain(error: &clap::Error) -> String {
             rendered.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
         }
     };
-    let suggestion = text(ContextKind::SuggestedSubcommand) + &text(ContextKind::SuggestedArg);
+    let suggestion = match (error.kind(), argument().as_str()) {
+        // kubectl has it no more than we, and most other programs have.
+        (ErrorKind::UnknownArgument, "--version" | "-V") => "kubectl rotate version".to_owned(),
+        _ => text(ContextKind::SuggestedSubcommand) + &text(ContextKind::SuggestedArg),
+    };
     let suggestion = if suggestion.is_empty() { String::new() } else { format!("\nDid you mean {suggestion}?") };
     format!("error: {message}{suggestion}\nSee 'kubectl rotate --help' for usage.")
 }
@@ -93,5 +97,9 @@ mod tests {
     fn a_near_miss_is_answered_with_the_right_word() {
         let error = Cli::try_parse_from(["kubectl-rotate", "statsu"]).expect_err("it is refused");
         assert!(explain(&error).contains("Did you mean status?"), "{}", explain(&error));
+        for (line, meant) in [("--contxt", "--context"), ("--version", "kubectl rotate version")] {
+            let error = Cli::try_parse_from(["kubectl-rotate", line]).expect_err("it is refused");
+            assert!(explain(&error).contains(&format!("Did you mean {meant}?")), "{}", explain(&error));
+        }
     }
 }

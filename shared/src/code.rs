@@ -153,6 +153,15 @@ impl Code {
         }
     }
 
+    /// Whether it says why an eviction would be refused.
+    #[must_use]
+    pub fn is_refused_eviction(self) -> bool {
+        matches!(
+            self,
+            Self::PodDisruptionBudget | Self::MultiplePodDisruptionBudgets | Self::Throttled | Self::EvictionRefused
+        )
+    }
+
     /// The exit code that a command refused with this code ends with.
     #[must_use]
     pub fn exit_code(self) -> u8 {

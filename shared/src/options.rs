@@ -39,6 +39,10 @@ macro_rules! options {
             /// What becomes of the empty node. Default by provider: `keep` where nothing else removes it.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub then: Option<Then>,
+            /// Only Pods with these labels are looked at, as with `kubectl drain`; the others stay, and so the node does
+            /// too. Default all.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub pod_selector: Option<String>,
             /// Free text of the person who asked.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub reason: Option<String>,
@@ -46,7 +50,7 @@ macro_rules! options {
 
         impl Default for Options {
             fn default() -> Self {
-                Self { $($name: $default,)* then: None, reason: None }
+                Self { $($name: $default,)* then: None, pod_selector: None, reason: None }
             }
         }
 
@@ -60,6 +64,9 @@ macro_rules! options {
             /// See [`Options::then`].
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub then: Option<Then>,
+            /// See [`Options::pod_selector`].
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub pod_selector: Option<String>,
             /// See [`Options::reason`].
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub reason: Option<String>,
@@ -73,6 +80,7 @@ macro_rules! options {
                 Options {
                     $($name: self.$name.unwrap_or(default.$name),)*
                     then: self.then,
+                    pod_selector: self.pod_selector,
                     reason: self.reason,
                 }
             }
@@ -109,4 +117,6 @@ options! {
     max_failures: u32 = 1,
     /// Seconds that `--then=uncordon` waits for the empty node to be rebooted; 0 does not wait. Default 900.
     reboot_timeout_seconds: u64 = 900,
+    /// A Pod that should have been gone for more seconds than these is not waited for; 0 waits for all. Default 0.
+    skip_wait_for_delete_timeout_seconds: u64 = 0,
 }

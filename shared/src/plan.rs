@@ -33,6 +33,9 @@ pub struct PlanRequest {
     /// What the rotation would be asked to do.
     #[serde(default)]
     pub options: OptionsRequest,
+    /// Whether the API server is asked, without anything being changed, if it would accept the eviction of each Pod.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ask_evictions: bool,
 }
 
 /// The plan of one node.
@@ -134,6 +137,8 @@ pub enum PodReason {
     ToleratesCordon,
     /// The default scheduler does not place it by itself.
     SchedulerUnsupported,
+    /// The rotation was asked to look at other Pods only.
+    NotSelected,
 }
 
 /// A Pod on the candidate.

@@ -74,9 +74,12 @@ fn request<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, writt
 #[test]
 fn plan_request() {
     let options = OptionsRequest { force: Some(true), ..OptionsRequest::default() };
-    let value = PlanRequest { nodes: vec!["a".to_owned()], selector: None, options };
+    let value = PlanRequest { nodes: vec!["a".to_owned()], options, ..PlanRequest::default() };
     request(&value, &json!({ "nodes": ["a"], "options": { "force": true } }));
     assert_eq!(serde_json::from_str::<PlanRequest>("{}").unwrap(), PlanRequest::default());
+    // Said only where it is asked for: an older agent refuses it.
+    let asking = PlanRequest { ask_evictions: true, ..PlanRequest::default() };
+    request(&asking, &json!({ "options": {}, "askEvictions": true }));
 }
 
 #[test]
@@ -87,11 +90,15 @@ fn rotation_request() {
         options: OptionsRequest {
             then: Some(Then::Uncordon),
             surge: Some(SurgeMode::None),
+            pod_selector: Some("app=cart".to_owned()),
+            skip_wait_for_delete_timeout_seconds: Some(60),
             ..OptionsRequest::default()
         },
         claimed_user: Some("ada".to_owned()),
     };
-    let options = json!({ "surge": "none", "then": "uncordon" });
+    let options = json!({
+        "surge": "none", "then": "uncordon", "podSelector": "app=cart", "skipWaitForDeleteTimeoutSeconds": 60
+    });
     request(&value, &json!({ "selector": "pool=web", "options": options, "claimedUser": "ada" }));
 }
 
@@ -114,7 +121,7 @@ fn options_of_a_record() {
         "surge": "per-pod", "surgeTimeoutSeconds": 900, "settleTimeoutSeconds": 300, "force": false,
         "deleteEmptydirData": false, "ignoreDaemonsets": true, "gracePeriodSeconds": -1, "disableEviction": false,
         "evictPinned": false, "ignoreDoNotDisrupt": false, "allowControlPlane": false, "maxConcurrent": 1,
-        "maxFailures": 1, "rebootTimeoutSeconds": 900
+        "maxFailures": 1, "rebootTimeoutSeconds": 900, "skipWaitForDeleteTimeoutSeconds": 0
     });
     answer(&Options::default(), &written);
     // A record of an older agent, which had fewer options.

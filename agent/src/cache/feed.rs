@@ -145,11 +145,18 @@ pub struct Options {
     /// Over how many watches the Pods are divided; the server must have the feature gate `ShardedListAndWatch`.
     /// Default 1: not at all.
     pub shards: u8,
+    /// Objects in a page of a list; 0 reads a list in one piece. Default [`Options::PAGE`].
+    pub page: u32,
+}
+
+impl Options {
+    /// As kubectl. At 8 KB a Pod, about 4 MB are held at a time.
+    pub const PAGE: u32 = 500;
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { protobuf: true, stream: true, shards: 1 }
+        Self { protobuf: true, stream: true, shards: 1, page: Self::PAGE }
     }
 }
 

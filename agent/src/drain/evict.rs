@@ -91,7 +91,19 @@ pub enum EvictError {
 ///
 /// The API server cannot be reached. Whatever it answers is an [`Answer`].
 pub async fn evict(client: &Client, eviction: &Eviction) -> Result<Answer, EvictError> {
-    let request = request(eviction)?;
+    send(client, request(eviction, "")?).await
+}
+
+/// Asks what would be answered to an eviction: exactly one request, which changes nothing.
+///
+/// # Errors
+///
+/// The API server cannot be reached. Whatever it answers is an [`Answer`].
+pub async fn ask(client: &Client, eviction: &Eviction) -> Result<Answer, EvictError> {
+    send(client, request(eviction, "?dryRun=All")?).await
+}
+
+async fn send(client: &Client, request: Request<Body>) -> Result<Answer, EvictError> {
     let response = client.send(request).await.map_err(EvictError::Send)?;
     let (parts, body) = response.into_parts();
     let retry_after = parts.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -99,7 +111,7 @@ pub async fn evict(client: &Client, eviction: &Eviction) -> Result<Answer, Evict
     Ok(answer(parts.status, retry_after, &body))
 }
 
-fn request(eviction: &Eviction) -> Result<Request<Body>, EvictError> {
+fn request(eviction: &Eviction, query: &str) -> Result<Request<Body>, EvictError> {
     let options = DeleteOptions {
         grace_period_seconds: eviction.grace_period_seconds,
         preconditions: Some(Preconditions { uid: Some(eviction.uid.clone()), resource_version: None }),
@@ -107,7 +119,7 @@ fn request(eviction: &Eviction) -> Result<Request<Body>, EvictError> {
     };
     let path = format!("/api/v1/namespaces/{}/pods/{}", eviction.namespace, eviction.name);
     let (builder, body) = if eviction.bypass {
-        (Request::delete(path), serde_json::to_vec(&options))
+        (Request::delete(path + query), serde_json::to_vec(&options))
     } else {
         let metadata = ObjectMeta {
             name: Some(eviction.name.clone()),
@@ -115,7 +127,7 @@ fn request(eviction: &Eviction) -> Result<Request<Body>, EvictError> {
             ..ObjectMeta::default()
         };
         let body = ApiEviction { metadata, delete_options: Some(options) };
-        (Request::post(path + "/eviction"), serde_json::to_vec(&body))
+        (Request::post(path + "/eviction" + query), serde_json::to_vec(&body))
     };
     builder
         .header(header::CONTENT_TYPE, "application/json")

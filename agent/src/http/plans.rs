@@ -16,6 +16,7 @@ use super::state::Api;
 use super::targets;
 use crate::cache::wanted::Hold;
 use crate::cache::{Node, Partition, feed};
+use crate::drain::ask;
 use crate::provider::{About, ProviderObjects};
 use crate::rotation::scopes;
 use crate::surge::plan::{self, Planned};
@@ -35,7 +36,11 @@ pub(super) async fn create(
         let state = api.state()?;
         targets::nodes(&state, &request.nodes, request.selector.as_deref())?
     };
-    let items = plan(&api, &nodes, &options).await?;
+    let mut items = plan(&api, &nodes, &options).await?;
+    if request.ask_evictions {
+        let asked = ask::ask(&api.client, &mut items, &options).await;
+        asked.map_err(|error| Refusal::new(Code::UpstreamFailed, format!("failed to {error}")))?;
+    }
     Ok(Json(PlanList { api_version: API_VERSION.to_owned(), kind: "PlanList".to_owned(), items }))
 }
 

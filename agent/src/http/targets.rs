@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use rotate_shared::{Code, Options, OptionsRequest};
+use rotate_shared::{Code, Options, OptionsRequest, Then};
 
 use super::problem::Refusal;
 use crate::cache::selector::Selector;
@@ -50,10 +50,26 @@ pub(super) fn options(asked: OptionsRequest) -> Result<Options, Refusal> {
         (options.max_concurrent > 0, "maxConcurrent must be at least 1"),
         (options.max_failures > 0, "maxFailures must be at least 1"),
         (options.grace_period_seconds >= -1, "gracePeriodSeconds must be -1 or more"),
+        (
+            options.pod_selector.as_ref().is_none_or(|selector| !selector.trim().is_empty()),
+            "podSelector must not be empty: it would select every Pod, as none does",
+        ),
+        (
+            options.pod_selector.is_none() || options.then != Some(Then::Delete),
+            "podSelector leaves Pods on the node: then must be keep or uncordon, not delete",
+        ),
+        (
+            options.pod_selector.as_ref().is_none_or(|selector| selector.len() <= TEXT),
+            "podSelector must be at most 1024 bytes",
+        ),
         (options.reason.as_ref().is_none_or(|reason| reason.len() <= TEXT), "reason must be at most 1024 bytes"),
     ];
-    match rules.iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(Refusal::new(Code::BadRequest, *rule)),
-        None => Ok(options),
+    if let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) {
+        return Err(Refusal::new(Code::BadRequest, *rule));
     }
+    if let Some(selector) = &options.pod_selector {
+        let read = Selector::parse(selector);
+        read.map_err(|error| Refusal::new(Code::BadRequest, format!("failed to read podSelector: {error}")))?;
+    }
+    Ok(options)
 }

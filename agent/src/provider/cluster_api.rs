@@ -16,6 +16,7 @@ mod objects;
 
 use jiff::Timestamp;
 use rotate_shared::options::Then;
+use rotate_shared::plan::Provider;
 use rotate_shared::{Options, names};
 
 pub use management::{Management, ManagementError};
@@ -300,7 +301,7 @@ impl Driver for ClusterApi {
         options: &Options,
         _now: Timestamp,
     ) -> Explained {
-        let then = options.then.unwrap_or_else(|| self.default_then(candidate, objects));
+        let then = super::then(options, Provider::ClusterApi, candidate, objects);
         explain::explain(candidate, &objects.cluster_api, then)
     }
 }

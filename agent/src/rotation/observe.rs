@@ -149,7 +149,8 @@ fn leaving(known: &Known<'_>) -> (Vec<Leaving>, Vec<Budget>) {
             Whereabouts::Leaving => true,
             Whereabouts::Gone | Whereabouts::Finished => continue,
         };
-        pods.extend(state.pod(&moved.uid).map(|pod| (moved, pod, terminating)));
+        let waited_for = |pod: &Pod| !classify::is_given_up(pod, &entry.record.options, now);
+        pods.extend(state.pod(&moved.uid).filter(waited_for).map(|pod| (moved, pod, terminating)));
     }
     let turns: Vec<_> =
         pods.iter().map(|(moved, pod, _)| order::Turn::of(pod, moved.class.as_deref().unwrap_or_default())).collect();

@@ -1,8 +1,8 @@
 //! Which Pods on the candidate are evicted, and for which of them room is reserved.
 //!
 //! ```text
-//! ours, DaemonSet, mirror, finished ──▶ left alone
-//! shutting down ────────────────────▶ waited for
+//! ours, not selected, DaemonSet, mirror, finished ──▶ left alone
+//! shutting down ──▶ waited for
 //! everything else ──▶ evicted, unless one of the reasons below blocks it:
 //!   bare, pinned, other scheduler, data on the node's disk, marked as not to be disrupted
 //! ```
@@ -15,7 +15,7 @@ use rotate_shared::plan::{Disposition, Notice, PodReason};
 use rotate_shared::{Code, Options};
 
 use super::{do_not_disrupt, pin};
-use crate::cache::selector::{Taint, TaintEffect};
+use crate::cache::selector::{Selector, Taint, TaintEffect};
 use crate::cache::{Node, Owner, Pod, PodPhase, Shape, State, Volumes};
 
 /// The taint that the control plane puts on a cordoned node.
@@ -64,6 +64,9 @@ pub fn classify(pod: &Pod, context: &Context<'_>) -> Verdict {
     if pod.is_placeholder() {
         return settled(Disposition::Gone, PodReason::Placeholder);
     }
+    if !is_selected(pod, context.options) {
+        return settled(Disposition::Stay, PodReason::NotSelected);
+    }
     if pod.shape.mirror {
         return settled(Disposition::Stay, PodReason::Mirror);
     }
@@ -84,10 +87,29 @@ pub fn classify(pod: &Pod, context: &Context<'_>) -> Verdict {
     }
     let pin = pinned_by(pod, context);
     if pod.deleted.is_some() {
+        if is_given_up(pod, context.options, context.now) {
+            return settled(Disposition::Gone, PodReason::Terminating);
+        }
         let reserved = has_recreating_owner(pod) && pin.is_none();
         return Verdict { reserved, ..settled(Disposition::Wait, PodReason::Terminating) };
     }
     judge(pod, context, pin)
+}
+
+/// Whether the rotation is about this Pod. As with `kubectl drain`, what is not selected is not looked at, whatever
+/// would stand in the way of moving it.
+fn is_selected(pod: &Pod, options: &Options) -> bool {
+    options.pod_selector.as_deref().is_none_or(|text| {
+        // Checked when the rotation was asked for. What only a newer version can read selects nothing here.
+        Selector::parse(text).is_ok_and(|selector| selector.matches(&pod.labels))
+    })
+}
+
+/// Whether a Pod should have been gone for so long that it is not waited for.
+pub(crate) fn is_given_up(pod: &Pod, options: &Options, now: Timestamp) -> bool {
+    let patience = i64::try_from(options.skip_wait_for_delete_timeout_seconds).unwrap_or(i64::MAX);
+    let overdue = |deleted: Timestamp| now.duration_since(deleted).as_secs() > patience;
+    patience > 0 && pod.deleted.is_some_and(overdue)
 }
 
 /// A reason why a Pod is not simply moved.

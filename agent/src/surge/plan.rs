@@ -83,7 +83,7 @@ pub fn planned(
         node: node.name.to_string(),
         provider,
         // What stands behind it was not looked at.
-        then: Some(then).filter(|_| !unseen || options.then.is_some()),
+        then: Some(then).filter(|_| !unseen || options.then.is_some() || options.pod_selector.is_some()),
         totals: totals(&moves),
         classes: classes(&moves, &preview),
         placeholders: placeholders(&moves),

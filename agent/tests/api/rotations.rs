@@ -1,6 +1,7 @@
 //! One rotation: planned, begun, followed, paused, cancelled.
 
 use rotate_shared::{CacheInfo, Code, NodeList, Phase, PlanList, Rotation, RotationList, Then};
+use rotate_sim::objects;
 use serde_json::json;
 
 use crate::world::{World, problem, success};
@@ -142,4 +143,39 @@ async fn the_cache_tells_how_much_it_holds_and_how_fresh_it_is() {
     assert!(cache.synced);
     assert_eq!((cache.nodes, cache.pods), (3, 4));
     assert!(cache.feeds.iter().all(|feed| feed.age_seconds.is_some_and(|age| age < 120)), "{:?}", cache.feeds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_would_refuse_to_evict_is_asked_without_touching_anything() {
+    let world = World::start().await;
+    world.sim.create(objects::disruption_budget("cart", "shop", "cart", "minAvailable", json!(4)));
+    world.pass(1000).await;
+    let body = json!({ "selector": "pool=web", "askEvictions": true });
+    let (_, plans) = success::<PlanList>(world.post("/v1/plans", &body).await).await;
+    let refused =
+        "its eviction would be refused now: The disruption budget cart needs 4 healthy pods and has 4 currently";
+    let told = plans.items.iter().flat_map(|plan| &plan.warnings).filter(|warning| warning.message == refused);
+    assert_eq!(told.filter(|warning| warning.code == Code::PodDisruptionBudget).count(), 4);
+    let asked: Vec<_> = world.sim.requests().into_iter().filter(|it| it.path.ends_with("/eviction")).collect();
+    assert!(asked.len() == 4 && asked.iter().all(|request| request.query == "dryRun=All"), "{asked:?}");
+    assert!(world.sim.list("pods").iter().all(|pod| pod["metadata"]["deletionTimestamp"].is_null()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_of_pods_that_cannot_be_meant_is_refused() {
+    let world = World::start().await;
+    for (options, said) in [
+        (json!({ "podSelector": " " }), "podSelector must not be empty"),
+        (json!({ "podSelector": "app in" }), "failed to read podSelector"),
+        (json!({ "podSelector": "app=cart", "then": "delete" }), "then must be keep or uncordon"),
+    ] {
+        for path in ["/v1/plans", "/v1/rotations"] {
+            let refused = problem(world.post(path, &json!({ "nodes": ["a"], "options": options })).await).await;
+            assert_eq!((refused.status, refused.code), (400, Code::BadRequest), "{options}");
+            assert!(refused.detail.contains(said), "{}", refused.detail);
+        }
+    }
+    let body = json!({ "nodes": ["a"], "options": { "podSelector": "app=cart" } });
+    let (_, plans) = success::<PlanList>(world.post("/v1/plans", &body).await).await;
+    assert_eq!(plans.items[0].then, Some(Then::Keep));
 }

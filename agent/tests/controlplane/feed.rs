@@ -91,7 +91,7 @@ pub(crate) async fn every_way_of_reading_gives_the_same_cache(plane: &ControlPla
     for (protobuf, stream, shards) in
         [(true, false, 1), (false, true, 1), (false, false, 1), (true, true, 4), (true, false, 4)]
     {
-        let options = Options { protobuf, stream, shards };
+        let options = Options { protobuf, stream, shards, ..Options::default() };
         let fed = Fed::synced(&client, options).await?;
         ensure!(fed.pods(ns) == pods, "{options:?}");
         ensure!(fed.nodes("feed-") == nodes, "{options:?}");

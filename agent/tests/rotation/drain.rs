@@ -8,7 +8,7 @@ use rotate_sim::{NodeSpec, objects};
 use serde_json::json;
 
 use crate::check;
-use crate::world::{World, options};
+use crate::world::{World, name_of, options};
 
 fn three_nodes() -> World {
     let world = World::start();
@@ -278,4 +278,42 @@ async fn a_host_port_is_held_with_the_room() {
     world.until_phase(&id, Phase::Succeeded).await;
     check::every_eviction_was_covered(&world);
     check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_selected_pods_leave_and_the_node_stays_with_the_others() {
+    let world = three_nodes();
+    world.deploy_on("a", "web", 2, "1").await;
+    world.deploy_on("a", "cart", 1, "1").await;
+    let mut bare = objects::pod("bare", "shop", &objects::template("bare", "100m", "64Mi"));
+    bare["spec"]["nodeName"] = json!("a");
+    world.sim.create(bare);
+    world.until_running("shop", 4).await;
+    let id = world.rotate("a", Options { pod_selector: Some("app=web".to_owned()), ..options() }).await;
+    let ended = world.until_phase(&id, Phase::Succeeded).await;
+    assert_eq!((ended.progress.to_move, ended.progress.landed), (2, 2));
+    let message = &ended.outcome.as_ref().unwrap().message;
+    assert!(message.starts_with("drained of the Pods that match \"app=web\"; the others stay"), "{message}");
+    let on_a = world.nodes_of("shop").into_iter().filter(|node| node == "a").count();
+    assert_eq!(on_a, 2, "the bare Pod and the one of cart");
+    check::every_eviction_was_covered(&world);
+    check::nothing_is_left(&world, &["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_does_not_end_is_given_up_where_that_was_asked_and_waited_for_otherwise() {
+    for skip_wait_for_delete_timeout_seconds in [0, 30] {
+        let world = three_nodes();
+        world.deploy_on("a", "web", 1, "1").await;
+        let pod = name_of(&world.pods("shop")[0]);
+        world.sim.edit("pods", "shop", &pod, |pod| pod["metadata"]["finalizers"] = json!(["example.com/hold"]));
+        let id = world.rotate("a", Options { skip_wait_for_delete_timeout_seconds, ..options() }).await;
+        world.until(&id, |rotation| rotation.progress.landed == 1).await;
+        world.pass(180_000).await;
+        let phase = world.view(&id).unwrap().phase;
+        match skip_wait_for_delete_timeout_seconds {
+            0 => assert_eq!(phase, Phase::Draining),
+            _ => assert_eq!(phase, Phase::Succeeded),
+        }
+    }
 }

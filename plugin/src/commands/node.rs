@@ -1,7 +1,7 @@
 //! `kubectl rotate node`: rotates nodes, waits, shows progress.
 
 use rotate_shared::plan::PlanRequest;
-use rotate_shared::{Plan, RotationRequest, exit};
+use rotate_shared::{Plan, Rotation, RotationRequest, exit};
 
 use super::follow::{self, Followed};
 use super::session::{Connected, Session};
@@ -16,11 +16,12 @@ use crate::output::{Console, Format, rotation};
 
 pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     let args = args.resolve()?;
-    if args.dry_run {
+    if let Some(dry_run) = args.dry_run {
         let plan = args::Plan {
             target: args.target,
             source: args::Source::Cluster,
             exit_code: false,
+            ask_evictions: dry_run == args::DryRun::Server,
             options: args.options,
             printing: args.printing,
         };
@@ -31,8 +32,12 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
             "--embedded with --wait=false would end the agent at once: nothing would happen".to_owned(),
         ));
     }
-    let request =
-        PlanRequest { nodes: args.target.names(), selector: args.target.selector(), options: args.options.clone() };
+    let request = PlanRequest {
+        nodes: args.target.names(),
+        selector: args.target.selector(),
+        options: args.options.clone(),
+        ask_evictions: false,
+    };
     // What is refused leaves nothing behind, the agent's own namespaces included.
     if session.agent.embedded && session.agent.agent_url.is_none() && Embedded::must_create(session).await? {
         let plans = Embedded::plan(session, &request).await?;
@@ -53,7 +58,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         session.console.note("No nodes found");
         return Ok(exit::DONE);
     }
-    consent(session, &plans, args.yes)?;
+    consent(session, &plans, args.yes).await?;
     let request = RotationRequest {
         nodes: args.target.names(),
         selector: args.target.selector(),
@@ -93,7 +98,7 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
 }
 
 /// Shows what is about to happen; ends here where something stands in the way or consent is not given.
-fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
+async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
     let console = &session.console;
     not_blocked(console, plans)?;
     for plan in plans {
@@ -106,21 +111,17 @@ fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> 
         [plan] => format!("Rotate node/{}?", plan.node),
         plans => format!("Rotate these {} nodes?", plans.len()),
     };
-    if yes || console.confirm(&question)? {
+    if yes || session.confirm(&question).await? {
         Ok(())
     } else {
         Err(Failure::Usage("not confirmed; nothing was touched".to_owned()))
     }
 }
 
-async fn wait(
-    session: &Session,
-    connected: &Connected,
-    rotations: Vec<rotate_shared::Rotation>,
-    args: &args::Node,
-) -> Ended {
+async fn wait(session: &Session, connected: &Connected, rotations: Vec<Rotation>, args: &args::Node) -> Ended {
     let console = &session.console;
-    let followed = follow::until_over(session, connected, rotations, args.timeout, |_| Ok(())).await?;
+    let each = |rotation: &Rotation| status::state(console, rotation, args.printing);
+    let followed = follow::until_over(session, connected, rotations, args.timeout, each).await?;
     let code = match followed {
         Followed::Over(ref rotations) => follow::exit_code(rotations),
         Followed::TimedOut(_) => exit::TIMED_OUT,
@@ -133,6 +134,7 @@ async fn wait(
                 console.data(&format!("node/{} {}\n", rotation.node, rotation::result(rotation)))?;
             }
         }
+        printing if status::is_streamed(printing) => {}
         printing => status::print(console, rotations, args.target.is_single(), printing, session.clock.now())?,
     }
     follow::say_how_to_go_on(session, connected, &followed);

@@ -1,6 +1,8 @@
 //! `kubectl rotate plan`: what rotating nodes would do; changes nothing.
 
-use rotate_shared::plan::PlanRequest;
+use std::collections::BTreeSet;
+
+use rotate_shared::plan::{Disposition, PlanRequest};
 use rotate_shared::{API_VERSION, Plan, PlanList, exit};
 
 use super::Ended;
@@ -27,13 +29,14 @@ pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
                 nodes: args.target.names(),
                 selector: args.target.selector(),
                 options: args.options.clone(),
+                ask_evictions: args.ask_evictions,
             };
             match session.remote_agent(Account::Viewer).await? {
                 Some(agent) => agent.plan(&request).await?,
                 None if session.agent.embedded => Embedded::plan(session, &request).await?,
                 None => {
                     session.console.note("No agent was asked: reading the cluster with your kubeconfig.");
-                    snapshot::plan_cluster(session, &args.target, &args.options).await?
+                    snapshot::plan_cluster(session, &args.target, &args.options, args.ask_evictions).await?
                 }
             }
         }
@@ -43,7 +46,31 @@ pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
         return Ok(exit::DONE);
     }
     print(&session.console, &plans, &args.target, args.printing)?;
+    if args.ask_evictions {
+        session.console.note(&asked(&plans));
+    }
     Ok(if args.exit_code { found(&plans) } else { exit::DONE })
+}
+
+/// What came of asking for evictions without having them carried out; each refusal is among the plan's warnings.
+fn asked(plans: &[Plan]) -> String {
+    let evicted = |plan: &Plan| plan.pods.iter().filter(|pod| pod.disposition == Disposition::Evict).count();
+    let asked: usize = plans.iter().map(evicted).sum();
+    let mut refused = 0;
+    for plan in plans {
+        let objects = plan.pods.iter().filter(|pod| pod.disposition == Disposition::Evict);
+        let objects: BTreeSet<String> = objects.map(|pod| format!("Pod {}/{}", pod.namespace, pod.name)).collect();
+        refused += plan
+            .warnings
+            .iter()
+            .filter(|warning| objects.contains(&warning.object) && warning.code.is_refused_eviction())
+            .count();
+    }
+    let evictions = text::plural(asked, "eviction");
+    match refused {
+        0 => format!("Asked the API server about {evictions}: it would accept each of them now (dry run)."),
+        refused => format!("Asked the API server about {evictions}: it would refuse {refused} of them now (dry run)."),
+    }
 }
 
 /// What `--exit-code` tells.

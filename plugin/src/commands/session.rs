@@ -104,6 +104,24 @@ impl Session {
         )))
     }
 
+    /// Asks, with no as the answer to everything but `y` and `yes`.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure where there is nobody to ask; Ctrl-C, which must not keep an agent in this process from giving
+    /// its Lease up.
+    pub(crate) async fn confirm(&self, question: &str) -> Result<bool, Failure> {
+        let (console, question) = (self.console, question.to_owned());
+        let asked = tokio::task::spawn_blocking(move || console.confirm(&question));
+        tokio::select! {
+            answer = asked => answer.unwrap_or_else(|error| Err(Failure::Other(format!("read the answer: {error}")))),
+            _ = tokio::signal::ctrl_c() => {
+                self.console.note("");
+                Err(Failure::Interrupted)
+            }
+        }
+    }
+
     /// Which Pods an agent in this process reads: a laptop must not stream all of a large cluster unasked.
     pub(crate) fn pod_cache(&self) -> PodCache {
         self.agent.pod_cache.unwrap_or(PodCache::Scoped)
@@ -153,7 +171,7 @@ impl Session {
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

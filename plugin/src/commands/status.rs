@@ -34,15 +34,10 @@ pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
         print(&session.console, &rotations, single, printing, session.clock.now())?;
         return Ok(exit::DONE);
     }
-    let console = session.console;
-    let each = |rotation: &Rotation| match printing.format {
-        Format::Json => console.data(&format::json_line(rotation)),
-        Format::Yaml => console.data(&format!("---\n{}", format::yaml(rotation))),
-        _ => Ok(()),
-    };
+    let each = |rotation: &Rotation| state(&session.console, rotation, printing);
     let followed = follow::until_over(session, &connected, rotations, None, each).await?;
-    if matches!(printing.format, Format::Table | Format::Wide | Format::Name) {
-        print(&console, followed.rotations(), single, printing, session.clock.now())?;
+    if !is_streamed(printing) {
+        print(&session.console, followed.rotations(), single, printing, session.clock.now())?;
     }
     follow::say_how_to_go_on(session, &connected, &followed);
     Ok(match &followed {
@@ -50,6 +45,20 @@ pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
         Followed::TimedOut(_) => exit::TIMED_OUT,
         Followed::Interrupted(_) => exit::INTERRUPTED,
     })
+}
+
+/// Whether each state is printed as it comes, so that nothing is left to print at the end.
+pub(super) fn is_streamed(printing: Printing) -> bool {
+    matches!(printing.format, Format::Json | Format::Yaml)
+}
+
+/// A state as it comes: JSON is one object a line, YAML a document each. The other formats show the end only.
+pub(super) fn state(console: &Console, rotation: &Rotation, printing: Printing) -> Result<(), Failure> {
+    match printing.format {
+        Format::Json => console.data(&format::json_line(rotation)),
+        Format::Yaml => console.data(&format!("---\n{}", format::yaml(rotation))),
+        Format::Table | Format::Wide | Format::Name => Ok(()),
+    }
 }
 
 /// Prints rotations as asked: one in detail or as an object, several as a table or list.

@@ -8,6 +8,7 @@ use super::session::Session;
 use crate::cli::VersionArgs;
 use crate::connect::Agent;
 use crate::connect::url::Url;
+use crate::failure::Failure;
 use crate::output::{Format, format};
 
 /// Both versions, as kubectl version prints them.
@@ -21,6 +22,10 @@ struct Versions {
 
 pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
     let printing = args.output.resolve()?;
+    if matches!(printing.format, Format::Name | Format::Wide) {
+        // Versions are no objects with a name; this is how kubectl version says it.
+        return Err(Failure::Usage("--output must be 'yaml' or 'json'".to_owned()));
+    }
     // The agent's version is wanted even where it is one that this program would not work with.
     let agent_version = match &session.agent.agent_url {
         Some(url) if !args.client => Some(

@@ -22,20 +22,7 @@ const FROM_FLAGS: &str = "from-flags";
 ///
 /// A kubeconfig that cannot be read or names what does not exist, and none at all outside a cluster.
 pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
-    let listed = listed();
-    let mut kubeconfig = match &flags.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path).map_err(|error| unreadable(path, error))?,
-        None if !listed.is_empty() => merged(&listed)?,
-        None => match Kubeconfig::read() {
-            Ok(kubeconfig) => kubeconfig,
-            // No file in the usual place is no mistake; one that is there and broken is.
-            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {
-                return without_kubeconfig(flags).await;
-            }
-            Err(KubeconfigError::FindPath) => return without_kubeconfig(flags).await,
-            Err(error) => return Err(unusable(error)),
-        },
-    };
+    let Some(mut kubeconfig) = kubeconfig(flags)? else { return without_kubeconfig(flags).await };
     if kubeconfig.contexts.is_empty() && kubeconfig.clusters.is_empty() {
         return without_kubeconfig(flags).await;
     }
@@ -66,6 +53,36 @@ pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
     let options = KubeConfigOptions { context: Some(context_name), cluster: Some(cluster_name), user: Some(user_name) };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
     Ok(finished(flags, config))
+}
+
+/// Names out of the kubeconfig; none where there is no kubeconfig.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub(crate) fn names(
+    flags: &ConnectionFlags,
+    of: impl FnOnce(&Kubeconfig) -> Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    Ok(kubeconfig(flags)?.map(|kubeconfig| of(&kubeconfig)).unwrap_or_default())
+}
+
+/// The kubeconfig that is meant; `None`: there is none.
+fn kubeconfig(flags: &ConnectionFlags) -> Result<Option<Kubeconfig>, Failure> {
+    if let Some(path) = &flags.kubeconfig {
+        return Kubeconfig::read_from(path).map(Some).map_err(|error| unreadable(path, error));
+    }
+    let listed = listed();
+    if !listed.is_empty() {
+        return merged(&listed).map(Some);
+    }
+    match Kubeconfig::read() {
+        Ok(kubeconfig) => Ok(Some(kubeconfig)),
+        // No file in the usual place is no mistake; one that is there and broken is.
+        Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(KubeconfigError::FindPath) => Ok(None),
+        Err(error) => Err(unusable(error)),
+    }
 }
 
 /// The files that `$KUBECONFIG` lists.

@@ -81,7 +81,13 @@ impl Embedded {
         };
         // What is missing is created before a rotation begins, and only looked at by who only looks.
         let standing = if acts || missing.is_empty() { Standing::Installed } else { Standing::ToBeInstalled };
-        let config = Config { acts, standing, pod_cache: session.pod_cache(), ..Config::default() };
+        let config = Config {
+            acts,
+            standing,
+            pod_cache: session.pod_cache(),
+            chunk_size: session.agent.chunk_size,
+            ..Config::default()
+        };
         let engine = Engine::start(config, client, session.clock);
         if acts {
             match leads(&engine).await {
@@ -305,7 +311,7 @@ async fn create(
     for object in missing {
         console.note(&format!("  {object}"));
     }
-    if !consent && !console.confirm("Create them?")? {
+    if !consent && !session.confirm("Create them?").await? {
         return Err(Failure::Usage("not confirmed; nothing was touched".to_owned()));
     }
     bootstrap::create(client, missing).await.map_err(|error| refused(error, server))

@@ -10,6 +10,7 @@ use rotate_agent::Config;
 use rotate_agent::cache::selector::Selector;
 use rotate_agent::cache::snapshot::{Snapshot, SnapshotError};
 use rotate_agent::cache::{State, feed};
+use rotate_agent::drain::ask;
 use rotate_agent::probe::{Probe, Standing};
 use rotate_agent::provider::Reader;
 use rotate_agent::surge::plan;
@@ -20,9 +21,6 @@ use super::cluster;
 use crate::args::Target;
 use crate::commands::Session;
 use crate::failure::Failure;
-
-/// As many objects a page as kubectl asks for.
-const PAGE: u32 = 500;
 
 /// What is listed whole: room may be on any node, and what repels a Pod may be in any namespace.
 const LISTS: [&str; 3] = ["/api/v1/nodes", "/api/v1/pods", "/apis/policy/v1/poddisruptionbudgets"];
@@ -71,6 +69,7 @@ pub(crate) async fn plan_cluster(
     session: &Session,
     target: &Target,
     options: &OptionsRequest,
+    ask_evictions: bool,
 ) -> Result<Vec<Plan>, Failure> {
     let config = cluster::config(&session.connection).await?;
     let server = config.cluster_url.to_string();
@@ -78,7 +77,9 @@ pub(crate) async fn plan_cluster(
         .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
     let mut text = String::new();
     for path in LISTS {
-        list(&client, path, &mut text).await.map_err(|error| cluster::refused(error, &server))?;
+        list(&client, path, session.agent.chunk_size, &mut text)
+            .await
+            .map_err(|error| cluster::refused(error, &server))?;
     }
     let read = Snapshot::read(&text);
     let Snapshot { state, .. } =
@@ -94,9 +95,14 @@ pub(crate) async fn plan_cluster(
         let planned = plan::planned(&state, &node, &volumes, &objects, &options, session.clock.now());
         plans.push(planned.ok_or(Failure::NoSuchNode(node))?);
     }
-    let probe = Probe::new(client, Config::PAUSE_IMAGE.to_owned(), Standing::Person, session.clock);
+    let probe = Probe::new(client.clone(), Config::PAUSE_IMAGE.to_owned(), Standing::Person, session.clock);
     probe.probe(&mut plans, &options).await.map_err(|error| Failure::Other(format!("failed to {error}")))?;
-    Ok(plans.into_iter().map(|planned| planned.plan).collect())
+    let mut plans: Vec<Plan> = plans.into_iter().map(|planned| planned.plan).collect();
+    if ask_evictions {
+        let asked = ask::ask(&client, &mut plans, &options).await;
+        asked.map_err(|error| Failure::Other(format!("failed to {error}")))?;
+    }
+    Ok(plans)
 }
 
 /// The beginning of a list: where to go on.
@@ -113,15 +119,15 @@ struct Metadata {
 }
 
 /// Appends every page of a list, one document after another.
-async fn list(client: &Client, path: &str, text: &mut String) -> kube::Result<()> {
+async fn list(client: &Client, path: &str, page: u32, text: &mut String) -> kube::Result<()> {
     let mut next = String::new();
     loop {
         let go_on = if next.is_empty() { String::new() } else { format!("&continue={}", super::api::encoded(&next)) };
-        let request = http::Request::get(format!("{path}?limit={PAGE}{go_on}"));
+        let request = http::Request::get(format!("{path}?limit={page}{go_on}"));
         let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
-        let page = client.request_text(request).await?;
-        next = serde_json::from_str::<Page>(&page).map_err(kube::Error::SerdeError)?.metadata.r#continue;
-        text.push_str(&page);
+        let answer = client.request_text(request).await?;
+        next = serde_json::from_str::<Page>(&answer).map_err(kube::Error::SerdeError)?.metadata.r#continue;
+        text.push_str(&answer);
         text.push('\n');
         if next.is_empty() {
             return Ok(());

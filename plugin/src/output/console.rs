@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use rotate_shared::plan::Notice;
 
-use super::{escape, fold};
+use super::{escape, fold, live};
 use crate::failure::Failure;
 
 /// The two streams and what stands behind them.
@@ -27,7 +27,8 @@ impl Console {
     pub(crate) fn of_process() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let terminal = io::stderr().is_terminal();
-        let dumb = variable("TERM").is_some_and(|term| term == "dumb");
+        // Where nobody says what the terminal can do, it can do nothing. On Windows nobody ever says.
+        let dumb = variable("TERM").map_or(cfg!(unix), |term| term == "dumb");
         let plain = dumb || variable("NO_COLOR").is_some();
         Self {
             colour: terminal && !plain,
@@ -36,6 +37,11 @@ impl Console {
             columns: columns(&io::stdout(), ::console::Term::stdout()),
             margin: columns(&io::stderr(), ::console::Term::stderr()),
         }
+    }
+
+    /// The same without lines that change in place: something else writes there too.
+    pub(crate) fn without_live(self) -> Self {
+        Self { live: false, ..self }
     }
 
     /// Whether lines may change in place.
@@ -59,25 +65,43 @@ impl Console {
     ///
     /// [`Failure::ClosedPipe`] where nobody reads any more.
     pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
+        live::aside(|| {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(escape::text(text).as_bytes())?;
+            stdout.flush()?;
+            Ok(())
+        })
+    }
+
+    /// Writes what a shell reads, as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Console::data`].
+    pub(crate) fn raw(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
-        stdout.write_all(escape::text(text).as_bytes())?;
+        stdout.write_all(text.as_bytes())?;
         stdout.flush()?;
         Ok(())
     }
 
     /// A line for the person. That nobody reads it is no reason to stop.
     pub(crate) fn note(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{}", escape::text(text));
+        live::aside(|| {
+            let _ = writeln!(io::stderr().lock(), "{}", escape::text(text));
+        });
     }
 
     /// `Warning: …`, as kubectl writes it.
     pub(crate) fn warning(&self, text: &str) {
         let text = escape::line(text);
-        let _ = if self.colour {
-            writeln!(io::stderr().lock(), "\u{1b}[33;1mWarning:\u{1b}[0m {text}")
-        } else {
-            writeln!(io::stderr().lock(), "Warning: {text}")
-        };
+        live::aside(|| {
+            let _ = if self.colour {
+                writeln!(io::stderr().lock(), "\u{1b}[33;1mWarning:\u{1b}[0m {text}")
+            } else {
+                writeln!(io::stderr().lock(), "Warning: {text}")
+            };
+        });
     }
 
     /// The failure's line.
@@ -99,11 +123,16 @@ impl Console {
         if !self.interactive {
             return Err(Failure::Usage(format!("{question} There is no terminal to ask on: give --yes to go ahead")));
         }
-        let mut stderr = io::stderr().lock();
+        // Not locked while it waits: whoever ends the waiting has something to say.
+        let mut stderr = io::stderr();
         let _ = write!(stderr, "{} [y/N] ", escape::line(question));
         let _ = stderr.flush();
         let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map_err(|error| Failure::Other(format!("read the answer: {error}")))?;
+        let read = io::stdin().read_line(&mut answer);
+        if read.map_err(|error| Failure::Other(format!("read the answer: {error}")))? == 0 {
+            // Nobody has ended the line.
+            let _ = writeln!(stderr);
+        }
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 }

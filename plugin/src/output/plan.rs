@@ -195,6 +195,7 @@ fn action(pod: &PlannedPod) -> &'static str {
         (Disposition::Evict, false) => "evict without room",
         (Disposition::Stay, _) => "stay",
         (Disposition::Wait, _) => "wait for its end",
+        (Disposition::Gone, _) if pod.reason == PodReason::Terminating => "not waited for",
         (Disposition::Gone, _) => "finished",
         (Disposition::Block, _) => "BLOCKS",
     }
@@ -213,6 +214,7 @@ fn why(reason: PodReason) -> &'static str {
         PodReason::DoNotDisrupt => "marked as not to be disrupted",
         PodReason::LocalStorage => "has emptyDir data on disk",
         PodReason::ToleratesCordon => "tolerates the cordon, may come back",
+        PodReason::NotSelected => "not selected by --pod-selector",
         PodReason::SchedulerUnsupported => "not placed by the default scheduler alone",
     }
 }

@@ -1,104 +1,92 @@
 //! Progress of rotations on stderr: lines that change in place on a terminal, one plain line a change elsewhere.
+//!
+//! ```text
+//! rotations ──▶ plain ──▶ what is new of it ──▶ lines (above the frame, where there is one)
+//!          └──▶ frame ──▶ indicatif ──▶ screen
+//! ```
+
+mod frame;
+mod screen;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use rotate_shared::Rotation;
 
+use self::frame::Size;
+use self::screen::Screen;
 use super::console::Console;
-use super::{age, escape, rotation};
+use super::{age, escape, live, rotation};
 
-/// More waits than these would push each other off the screen.
-const SHOWN_WAITS: usize = 4;
+/// More frames in a second than these nobody can read.
+const FRAMES: u8 = 10;
 
 /// What was last said of each rotation.
 #[derive(Debug)]
 pub(crate) struct Progress {
     console: Console,
-    live: Option<Live>,
+    frame: Option<ProgressBar>,
     said: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Debug)]
-struct Live {
-    lines: MultiProgress,
-    bars: BTreeMap<String, ProgressBar>,
+    /// The rotations in the order in which they were first told of.
+    order: Vec<String>,
+    known: BTreeMap<String, Rotation>,
 }
 
 impl Progress {
     /// Nothing said yet.
     pub(crate) fn new(console: Console) -> Self {
-        let live = console.is_live().then(|| Live { lines: MultiProgress::new(), bars: BTreeMap::new() });
-        Self { console, live, said: BTreeMap::new() }
+        let frame = console.is_live().then(|| {
+            let target = ProgressDrawTarget::term_like_with_hz(Box::new(Screen::stderr()), FRAMES);
+            let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
+            ProgressBar::with_draw_target(None, target).with_style(style)
+        });
+        live::show(frame.clone());
+        Self { console, frame, said: BTreeMap::new(), order: Vec::new(), known: BTreeMap::new() }
     }
 
     /// Shows the present state.
     pub(crate) fn update(&mut self, rotation: &Rotation, now: Timestamp) {
+        if self.known.insert(rotation.id.clone(), rotation.clone()).is_none() {
+            self.order.push(rotation.id.clone());
+        }
         let lines = plain(rotation, now);
         let keys: Vec<String> = lines.iter().map(|line| line.key.clone()).collect();
         let before = self.said.insert(rotation.id.clone(), keys).unwrap_or_default();
-        if self.live.is_none() {
-            for line in lines.iter().filter(|line| !before.contains(&line.key)) {
+        self.redraw(now);
+        for line in lines.iter().filter(|line| !before.contains(&line.key)) {
+            // Where lines change in place, only what lasts is said.
+            if self.frame.is_none() || line.lasts {
                 self.console.note(&line.text);
             }
-            return;
         }
-        self.redraw(rotation, now);
     }
 
     /// Lets ages grow on a terminal; elsewhere nothing is said between changes.
-    pub(crate) fn tick(&mut self, rotations: &BTreeMap<String, Rotation>, now: Timestamp) {
-        for rotation in rotations.values().filter(|rotation| !rotation.phase.is_terminal()) {
-            if self.live.is_some() {
-                self.redraw(rotation, now);
-            }
-        }
+    pub(crate) fn tick(&mut self, _: &BTreeMap<String, Rotation>, now: Timestamp) {
+        self.redraw(now);
     }
 
     /// Takes the changing lines away.
     pub(crate) fn finish(&mut self) {
-        if let Some(live) = self.live.take() {
-            for bar in live.bars.values() {
-                bar.finish_and_clear();
-            }
-            // The terminal may be full or gone; then there is nothing to take away.
-            let _ = live.lines.clear();
+        live::show(None);
+        if let Some(frame) = self.frame.take() {
+            frame.finish_and_clear();
         }
     }
 
-    fn redraw(&mut self, rotation: &Rotation, now: Timestamp) {
-        let Some(live) = &mut self.live else { return };
-        let bar = live.bars.entry(rotation.id.clone()).or_insert_with(|| {
-            let style = ProgressStyle::with_template("{spinner:.cyan} {msg}");
-            let style = style.expect("the template is well formed");
-            let bar = live.lines.add(ProgressBar::new_spinner().with_style(style));
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        if rotation.phase.is_terminal() {
-            bar.finish_and_clear();
-            let text = escape::line(&ended(rotation, now));
-            live.lines.suspend(|| self.console.note(&text));
-            return;
-        }
-        let mut message = escape::line(&format!(
-            "node/{} {}, {} ({})",
-            rotation.node,
-            rotation::phase(rotation).to_lowercase(),
-            rotation::progress(rotation),
-            age::since(rotation.created_at, now)
-        ));
-        for waiting in rotation.waiting.iter().take(SHOWN_WAITS) {
-            message.push_str("\n    ");
-            message.push_str(&escape::line(&rotation::wait(waiting, now)));
-        }
-        let more = rotation.waiting.len().saturating_sub(SHOWN_WAITS);
-        if more > 0 {
-            message.push_str(&format!("\n    and {more} more: kubectl rotate status {}", rotation.id));
-        }
-        bar.set_message(message);
+    fn redraw(&self, now: Timestamp) {
+        let Some(shown) = &self.frame else { return };
+        let rotations: Vec<&Rotation> = self.order.iter().filter_map(|id| self.known.get(id)).collect();
+        let (rows, columns) = screen::size();
+        let lines = frame::frame(&rotations, now, Size { rows, columns }).join("\n");
+        shown.set_message(lines);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
@@ -106,27 +94,32 @@ impl Progress {
 struct Line {
     key: String,
     text: String,
+    /// It is worth keeping on the screen.
+    lasts: bool,
 }
 
 /// All there is to say of a rotation in its present state.
 fn plain(rotation: &Rotation, now: Timestamp) -> Vec<Line> {
     let node = &rotation.node;
+    let mut lines = Vec::new();
+    for warning in &rotation.warnings {
+        let text = escape::line(&format!("Warning: node/{node} {}: {}", warning.object, warning.message));
+        lines.push(Line { key: text.clone(), text, lasts: true });
+    }
     if rotation.phase.is_terminal() {
         let text = escape::line(&ended(rotation, now));
-        return vec![Line { key: text.clone(), text }];
+        lines.push(Line { key: text.clone(), text, lasts: true });
+        return lines;
     }
-    let state = format!("{}: {}", rotation::phase(rotation).to_lowercase(), rotation::progress(rotation));
+    let state = format!("{}: {}", rotation::phase_in_words(rotation), rotation::progress(rotation));
     let state = escape::line(&format!("node/{node} {state}"));
-    let mut lines = vec![Line { key: state.clone(), text: state }];
+    lines.push(Line { key: state.clone(), text: state, lasts: false });
     for waiting in &rotation.waiting {
         lines.push(Line {
             key: format!("{} {} {}", waiting.code, waiting.object, waiting.message),
             text: escape::line(&format!("node/{node} {}", rotation::wait(waiting, now))),
+            lasts: false,
         });
-    }
-    for warning in &rotation.warnings {
-        let text = escape::line(&format!("Warning: node/{node} {}: {}", warning.object, warning.message));
-        lines.push(Line { key: text.clone(), text });
     }
     lines
 }
@@ -135,7 +128,7 @@ fn ended(rotation: &Rotation, now: Timestamp) -> String {
     let finished = rotation.phases.last().map_or(now, |span| span.finished_at.unwrap_or(span.started_at));
     let took = age::since(rotation.created_at, finished);
     let message = rotation.outcome.as_ref().map(|outcome| format!(": {}", outcome.message)).unwrap_or_default();
-    format!("node/{} {} after {took}{message}", rotation.node, rotation.phase.to_string().to_lowercase())
+    format!("node/{} {} after {took}{message}", rotation.node, rotation::phase_in_words(rotation))
 }
 
 #[cfg(test)]

@@ -139,6 +139,11 @@ pub(crate) fn phase(rotation: &Rotation) -> String {
     text
 }
 
+/// The phase as a part of a sentence.
+pub(crate) fn phase_in_words(rotation: &Rotation) -> String {
+    phase(rotation).to_lowercase().replace("rolledback", "rolled back").replace("rollingback", "rolling back")
+}
+
 /// How far it is, in words that fit the phase.
 pub(crate) fn progress(rotation: &Rotation) -> String {
     let progress = &rotation.progress;

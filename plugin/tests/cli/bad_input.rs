@@ -252,3 +252,81 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
+
+#[test]
+fn a_full_disk_is_told_and_not_taken_for_success() {
+    for line in [&["--help"][..], &["version", "--client"], &["completion", "bash"]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let output = command.env_clear().args(line).stdout(full).output().expect("it runs");
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(
+            (output.status.code(), stderr.as_str()),
+            (Some(1), "error: write the output: No space left on device (os error 28)\n"),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_no_text_is_refused_in_one_line() {
+    use std::os::unix::ffi::OsStrExt;
+    let no_text = std::ffi::OsStr::from_bytes(b"w\xff1");
+    for line in [[std::ffi::OsStr::new("node"), no_text], [no_text, no_text]] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+        let output = command.env_clear().args(line).output().expect("it runs");
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.lines().count() == 2, "{stderr}");
+    }
+}
+
+#[test]
+fn pods_are_selected_by_something_that_can_be_meant() {
+    refused(
+        &["node", "a", "--pod-selector", ""],
+        2,
+        "error: the Pod selector is empty: it would mean every Pod; leave --pod-selector out for that",
+    );
+    refused(
+        &["plan", "node", "a", "--pod-selector", "app=web", "--then=delete"],
+        2,
+        "error: --pod-selector leaves Pods on the node, which --then=delete would take along: use --then=keep or \
+         --then=uncordon",
+    );
+    let run = rotate(&["node", "a", "--pod-selector", "app in"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.starts_with("error: the Pod selector \"app in\" cannot be read: "), "{}", run.stderr);
+}
+
+#[test]
+fn no_verb_prints_an_object_in_a_format_that_does_not_exist() {
+    let message = "error: unable to match a printer suitable for the output format \"go-template\", allowed formats \
+                   are: json,name,wide,yaml";
+    for verb in [
+        &["plan", "node", "a"][..],
+        &["node", "a"],
+        &["status"],
+        &["cancel", "abc"],
+        &["pause", "abc"],
+        &["resume", "abc"],
+        &["fleet"],
+        &["version"],
+    ] {
+        refused(&[verb, &["-o", "go-template"]].concat(), 2, message);
+    }
+    refused(&["version", "-o", "wide"], 2, "error: --output must be 'yaml' or 'json'");
+}
+
+#[test]
+fn a_thousand_names_and_names_like_flags_are_names() {
+    let names: Vec<String> = (0..1000).map(|number| format!("worker-{number}")).collect();
+    let mut line: Vec<&str> = vec!["node", "--yes", "--agent-url", "http://127.0.0.1:9"];
+    line.extend(names.iter().map(String::as_str));
+    line.extend(names.iter().map(String::as_str));
+    let run = rotate(&line);
+    assert_eq!((run.code, run.stderr.lines().count()), (Some(8), 1), "{}", run.stderr);
+    let run = rotate(&["node", "--", "-a"]);
+    assert!(run.stderr.starts_with("error: \"-a\" is not the name of a node"), "{}", run.stderr);
+}

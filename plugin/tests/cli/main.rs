@@ -2,7 +2,9 @@
 
 mod bad_input;
 mod cluster;
+mod completion;
 mod embedded;
 mod saved;
 mod support;
+mod terminal;
 mod verbs;

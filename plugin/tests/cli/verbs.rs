@@ -126,10 +126,14 @@ fn several_nodes_are_one_batch() {
     let cluster = Cluster::with_room(true).agent();
     let run = cluster.rotate(&["node", "w2", "w3", "--yes", "--max-concurrent", "2", "-o", "json"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let list: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
-    assert_eq!(list["kind"], "RotationList");
-    let batch = list["items"][0]["batch"].as_str().expect("they are a batch");
-    assert_eq!(list["items"][1]["batch"], batch);
+    let states: Vec<serde_json::Value> =
+        run.stdout.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect();
+    let batch = states[0]["batch"].as_str().expect("they are a batch");
+    assert!(states.iter().all(|state| state["kind"] == "Rotation" && state["batch"] == batch), "{states:#?}");
+    for node in ["w2", "w3"] {
+        let last = states.iter().rfind(|state| state["node"] == node).expect("its states");
+        assert_eq!(last["phase"], "Succeeded");
+    }
     let status = cluster.rotate(&["status", &format!("batch/{batch}"), "--no-headers"]);
     assert_eq!(status.stdout.lines().count(), 2, "{}", status.stdout);
 }
@@ -231,4 +235,75 @@ fn an_agent_that_asks_for_a_token_refuses_who_has_none_or_may_not() {
     let run = cluster.rotate(&["node", "w1", "--yes"]);
     assert_eq!(run.code, Some(7), "{}", run.stderr);
     assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
+fn states_in_yaml_are_a_document_each() {
+    let cluster = Cluster::with_room(true).agent();
+    let run = cluster.rotate(&["node", "w1", "--yes", "-o", "yaml"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let documents: Vec<&str> = run.stdout.split("---\n").collect();
+    assert_eq!(documents[0], "");
+    assert!(documents[1..].iter().all(|document| document.contains("kind: Rotation\n")), "{}", run.stdout);
+    assert!(documents.last().is_some_and(|last| last.contains("phase: Succeeded\n")), "{}", run.stdout);
+}
+
+#[test]
+fn selected_pods_move_and_the_node_is_kept_for_the_others() {
+    let cluster = Cluster::with_room(true);
+    cluster.on("w1", objects::replica_set("cart", "shop", 1, objects::template("cart", "100m", "64Mi")));
+    let cluster = cluster.agent();
+    let plan = cluster.rotate(&["plan", "node", "w1", "--pod-selector", "app=web"]);
+    assert!(plan.stdout.contains("and 1 Pod left alone: not selected by --pod-selector"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("then the node stays, cordoned"), "{}", plan.stdout);
+    let run = cluster.rotate(&["node", "w1", "--pod-selector", "app=web", "--yes"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", run.stderr);
+    let pods = cluster.sim.list("pods");
+    let left: Vec<&str> = pods
+        .iter()
+        .filter(|pod| pod["spec"]["nodeName"] == "w1")
+        .filter_map(|pod| pod["metadata"]["labels"]["app"].as_str())
+        .collect();
+    assert_eq!(left, ["cart"]);
+}
+
+#[test]
+fn a_dry_run_on_the_server_tells_what_would_not_be_evicted_and_evicts_nothing() {
+    let cluster = Cluster::with_room(true);
+    cluster.sim.create(objects::disruption_budget("web", "shop", "web", "minAvailable", json!(3)));
+    cluster.until(|sim| sim.list("poddisruptionbudgets").iter().all(|budget| budget["status"]["currentHealthy"] == 3));
+    let asked = "Asked the API server about 3 evictions: it would refuse 3 of them now (dry run).\n";
+    let check = |run: crate::support::Run| {
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert!(run.stderr.ends_with(asked), "{}", run.stderr);
+        let refused = "its eviction would be refused now: The disruption budget web needs 3 healthy pods and has 3";
+        assert_eq!(run.stdout.matches(refused).count(), 3, "{}", run.stdout);
+    };
+    let line = ["node", "w1", "--dry-run=server"];
+    check(crate::support::rotate(&[&line[..], &["--server", &cluster.server]].concat()));
+    check(cluster.embedded(&line));
+    let cluster = cluster.agent();
+    check(cluster.rotate(&line));
+    let client = cluster.rotate(&["node", "w1", "--dry-run=client"]);
+    assert!(!client.stderr.contains("Asked") && !client.stdout.contains("refused"), "{}", client.stdout);
+    let evictions: Vec<_> =
+        cluster.sim.requests().into_iter().filter(|request| request.path.ends_with("/eviction")).collect();
+    assert!(evictions.len() == 9 && evictions.iter().all(|asked| asked.query == "dryRun=All"), "{evictions:?}");
+    assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
+fn lists_are_read_in_pages_of_the_length_asked_for() {
+    let cluster = Cluster::with_room(true);
+    let pages = |chunk: &str| {
+        let before = cluster.sim.requests().len();
+        let line = ["plan", "node", "w1", "--server", &cluster.server, "--chunk-size", chunk];
+        assert_eq!(crate::support::rotate(&line).code, Some(0));
+        let requests = cluster.sim.requests().split_off(before);
+        requests.into_iter().filter(|request| request.path == "/api/v1/nodes").map(|request| request.query).collect()
+    };
+    let one: Vec<String> = pages("0");
+    assert_eq!(one, ["limit=0"]);
+    let several: Vec<String> = pages("2");
+    assert!(several.len() == 2 && several.iter().all(|query| query.starts_with("limit=2")), "{several:?}");
 }

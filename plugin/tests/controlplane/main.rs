@@ -6,6 +6,8 @@
 #[path = "../../../agent/tests/controlplane/harness.rs"]
 mod harness;
 
+mod looks;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -65,6 +67,9 @@ async fn a_kubeconfig_is_all_that_it_takes() -> Result<()> {
     ensure!(asked.iter().all(|request| !request.is_write() || request.uri.contains("dryRun=All")), "{asked:?}");
     let asked: Vec<&str> = asked.iter().map(|request| &*request.uri).collect();
     ensure!(asked.len() == 8, "a plan costs eight requests, and no discovery: {asked:?}");
+
+    looks::evictions_are_asked_for(&plane, &kubeconfig, &candidate).await?;
+    looks::names_are_completed(&plane, &kubeconfig, &["one", "two"]).await?;
 
     let stranger = plane.kubeconfig_of(User::Nobody);
     let refused = started(&stranger, &["node", &candidate, "--embedded", "--yes"]).output().await?;

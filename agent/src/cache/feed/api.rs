@@ -22,9 +22,7 @@ use super::source::{escaped, shard_selector};
 use super::{Event, FeedError, Options, Page, Source};
 use crate::cache::index::Partition;
 
-/// Objects in a page: as kubectl. At 8 KB a Pod, about 4 MB are held at a time.
-const PAGE: u32 = 500;
-/// The longest answer that is taken: half a megabyte for each object of a page.
+/// The longest answer that is taken: half a megabyte for each object of a page of usual length.
 const LONGEST_ANSWER: usize = 256 << 20;
 /// The longest refusal that is read for what it says; of a longer one only the status is told.
 const LONGEST_REFUSAL: usize = 1 << 20;
@@ -86,7 +84,7 @@ impl Api {
 
     /// A part of the list, from the beginning or from where an earlier part ended.
     pub(super) async fn page(&self, source: &Source, next: Option<&str>) -> Result<Page, FeedError> {
-        let mut path = format!("{}?limit={PAGE}{}", source.path(), source.query());
+        let mut path = format!("{}?limit={}{}", source.path(), self.options.page, source.query());
         if let Some(next) = next {
             path.push_str("&continue=");
             path.push_str(&escaped(next));

@@ -43,6 +43,16 @@ fn refusal(status: u16, reason: &str, message: &str, cause: Option<(&str, &str)>
             "reason": reason, "details": { "causes": causes }, "code": status })
 }
 
+#[test]
+fn a_question_is_the_same_request_and_changes_nothing() {
+    for bypass in [false, true] {
+        let eviction = Eviction { bypass, ..eviction() };
+        let (asked, done) = (request(&eviction, "?dryRun=All").unwrap(), request(&eviction, "").unwrap());
+        assert_eq!(asked.method(), done.method());
+        assert_eq!(asked.uri().to_string(), format!("{}?dryRun=All", done.uri()));
+    }
+}
+
 #[tokio::test]
 async fn an_eviction_carries_the_uid_precondition_where_the_api_server_reads_it() {
     let (line, body, answer) = ask(eviction(), 201, json!({ "kind": "Status", "status": "Success" })).await;

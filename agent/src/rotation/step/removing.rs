@@ -123,19 +123,25 @@ impl Turn<'_> {
         if !self.clean(uncordon) {
             return;
         }
+        let drained = match &self.record.options.pod_selector {
+            Some(selector) => format!("drained of the Pods that match {selector:?}; the others stay"),
+            None => "drained".to_owned(),
+        };
         let message = match (self.then(), &self.record.removal) {
             (Then::Uncordon, _) if self.seen.foreign_cordon => {
-                "drained; the node stays cordoned, as it was found".to_owned()
+                format!("{drained}; the node stays cordoned, as it was found")
             }
-            (Then::Uncordon, _) if self.waits_for_reboot() => "drained, rebooted and uncordoned".to_owned(),
-            (Then::Uncordon, _) => "drained and uncordoned".to_owned(),
+            (Then::Uncordon, _) if self.waits_for_reboot() => format!("{drained}, rebooted and uncordoned"),
+            (Then::Uncordon, _) => format!("{drained} and uncordoned"),
             (_, Some(Removal::Left { to, within: Some(within) })) => {
                 let by = self.now.saturating_add(*within).unwrap_or(self.now);
-                format!("drained, and left to {to}; expected to be gone by {by:.0}")
+                format!("{drained}, and left to {to}; expected to be gone by {by:.0}")
             }
-            (_, Some(Removal::Left { to, within: None })) => format!("drained; the node stays, cordoned, left to {to}"),
+            (_, Some(Removal::Left { to, within: None })) => {
+                format!("{drained}; the node stays, cordoned, left to {to}")
+            }
             _ => format!(
-                "drained; the node stays, cordoned; kubectl uncordon {} takes it back into service",
+                "{drained}; the node stays, cordoned; kubectl uncordon {} takes it back into service",
                 self.record.node
             ),
         };

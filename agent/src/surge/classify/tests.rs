@@ -1,6 +1,7 @@
 //! Which Pods count: the rows of the behaviour vectors and of the architecture's table.
 
 mod absorb;
+mod asked;
 mod blocks;
 mod pins;
 
