@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::Router;
 use kube::Client;
 use rotate_shared::names;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -18,6 +17,10 @@ use crate::cache::feed::{Feeds, Options};
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::http;
+use crate::http::listener::Listener;
+#[cfg(feature = "tls")]
+use crate::http::listener::tls;
+use crate::http::traffic::Port;
 use crate::lease::{self, Election, Times};
 use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
@@ -129,6 +132,10 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
+    /// The certificate of the TLS port cannot be used.
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Certificate(#[from] tls::CertificateError),
     /// Rotations go forward in another process; `None`: in none that the Lease names.
     #[error("lead: {} does", .0.as_deref().unwrap_or("an agent that could not be asked for"))]
     Led(Option<String>),
@@ -148,7 +155,7 @@ pub struct Agent {
     // Each ends only by a defect, or by `api.closing`.
     servers: JoinSet<&'static str>,
     resign: CancellationToken,
-    // Followers' connections are not in `servers`: they end by this.
+    // What requests have begun in tasks of their own ends by this.
     _closing: DropGuard,
 }
 
@@ -224,7 +231,8 @@ impl Agent {
             "the engine"
         });
         let closing = CancellationToken::new();
-        let api = http::Api { cache, views, store, term, client, reader, probe, clock, closing };
+        let traffic = Arc::default();
+        let api = http::Api { cache, views, store, term, client, reader, probe, clock, traffic, closing };
         let closing = api.closing.clone().drop_guard();
         Self { api, holder, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }
@@ -235,25 +243,56 @@ impl Agent {
     ///
     /// A port cannot be taken.
     pub async fn listen(&mut self, listen: Listen) -> Result<Listen, AgentError> {
-        let (control, control_addr) = bind(listen.control).await?;
-        let (ops, ops_addr) = bind(listen.ops).await?;
-        let router = self.router();
-        let router = if listen.authenticate {
-            http::guard(router, self.api.client.clone(), self.api.clock)
-        } else {
-            http::guard_open(router)
-        };
+        let control = self.bind(Port::Control, listen.control).await?;
+        let ops = self.bind(Port::Ops, listen.ops).await?;
+        let taken = Listen { control: control.addr(), ops: ops.addr(), ..listen };
+        let router = if listen.authenticate { self.guarded() } else { self.open() };
         self.serve("the control port", control, router);
         self.serve("the ops port", ops, http::ops_router(self.api.clone()));
-        Ok(Listen { control: control_addr, ops: ops_addr, ..listen })
+        Ok(taken)
     }
 
-    fn serve(&mut self, name: &'static str, listener: TcpListener, router: Router) {
-        let closing = self.api.closing.clone().cancelled_owned();
+    /// Opens the control API over TLS, to callers with a token; the address returned is the one taken.
+    ///
+    /// # Errors
+    ///
+    /// The certificate cannot be used, or the port cannot be taken.
+    #[cfg(feature = "tls")]
+    pub async fn listen_tls(&mut self, addr: SocketAddr, files: tls::Files) -> Result<SocketAddr, AgentError> {
+        let certificate = tls::Certificate::read(files)?;
+        let listener = self.bind(Port::Tls, addr).await?.with_tls(certificate.acceptor()?);
+        let addr = listener.addr();
+        let router = self.guarded();
+        self.serve("the TLS port", listener, router);
+        let (clock, traffic, closing) = (self.api.clock, Arc::clone(&self.api.traffic), self.api.closing.clone());
         self.servers.spawn(async move {
-            if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(closing).await {
-                tracing::error!(error = %error, "{name} failed");
+            tokio::select! {
+                () = certificate.watch(clock, &traffic) => {}
+                () = closing.cancelled() => {}
             }
+            "the watch of the certificate"
+        });
+        Ok(addr)
+    }
+
+    async fn bind(&self, port: Port, addr: SocketAddr) -> Result<Listener, AgentError> {
+        let bound = Listener::bind(port, addr, self.api.clock, Arc::clone(&self.api.traffic)).await;
+        bound.map_err(|source| AgentError::Listen { addr, source })
+    }
+
+    /// Each port that has it has limits of its own.
+    fn guarded(&self) -> Router {
+        http::guard(self.router(), self.api.client.clone(), self.api.clock, Arc::clone(&self.api.traffic))
+    }
+
+    fn open(&self) -> Router {
+        http::guard_open(self.router(), self.api.clock, Arc::clone(&self.api.traffic))
+    }
+
+    fn serve(&mut self, name: &'static str, listener: Listener, router: Router) {
+        let closing = self.api.closing.clone();
+        self.servers.spawn(async move {
+            listener.serve(router, closing).await;
             name
         });
     }
@@ -320,13 +359,6 @@ impl Agent {
             tracing::warn!("some requests were not answered in time");
         }
     }
-}
-
-async fn bind(addr: SocketAddr) -> Result<(TcpListener, SocketAddr), AgentError> {
-    let failed = |source| AgentError::Listen { addr, source };
-    let listener = TcpListener::bind(addr).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    Ok((listener, bound))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use rotate_shared::names;
 
+#[cfg(feature = "tls")]
+use crate::CertificateFiles;
 use crate::agent::{Config, PodCache};
 use crate::cache::feed::Options;
 use crate::probe::Standing;
@@ -43,6 +45,18 @@ pub struct Run {
     /// Where health and metrics are served
     #[arg(long, env = "ROTATE_OPS_ADDR", value_name = "ADDR", default_value = names::OPS_ADDR)]
     pub ops_addr: SocketAddr,
+    /// File with the certificate of the TLS port, followed by those that sign it; read anew when it changes
+    #[cfg(feature = "tls")]
+    #[arg(long, env = "ROTATE_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// File with its private key
+    #[cfg(feature = "tls")]
+    #[arg(long, env = "ROTATE_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Where the control API listens with TLS, once there is a certificate
+    #[cfg(feature = "tls")]
+    #[arg(long, env = "ROTATE_TLS_ADDR", value_name = "ADDR", default_value = names::TLS_ADDR)]
+    pub tls_addr: SocketAddr,
     /// Image that placeholders pause in
     #[arg(long, env = "ROTATE_PLACEHOLDER_IMAGE", value_name = "IMAGE", default_value = Config::PAUSE_IMAGE)]
     pub placeholder_image: String,
@@ -180,6 +194,16 @@ impl Run {
     }
 }
 
+#[cfg(feature = "tls")]
+impl Run {
+    /// Where to listen with TLS, and with which certificate.
+    #[must_use]
+    pub fn tls(&self) -> Option<(SocketAddr, CertificateFiles)> {
+        let files = CertificateFiles { certificate: self.tls_cert.clone()?, key: self.tls_key.clone()? };
+        Some((self.tls_addr, files))
+    }
+}
+
 /// Where cluster-autoscaler writes unless told otherwise.
 const AUTOSCALER_STATUS: &str = "kube-system/cluster-autoscaler-status";
 
@@ -278,6 +302,20 @@ mod tests {
         assert!(none.to_string().starts_with("--remover-hook-secret-file=/nonesuch: "), "{none}");
         assert!(run(&hook[..2]).config().unwrap().hook.is_some());
         assert!(Cli::try_parse_from(["rotate-agent", "--remover-hook-secret-file", "x"]).is_err());
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_certificate_comes_with_its_key_or_not_at_all() {
+        assert_eq!(run(&[]).tls(), None);
+        let typed = ["--tls-cert", "/tls/tls.crt", "--tls-key", "/tls/tls.key"];
+        let (addr, files) = run(&typed).tls().unwrap();
+        assert_eq!((addr.port(), addr.ip().is_unspecified()), (8443, true));
+        assert_eq!(files.key, PathBuf::from("/tls/tls.key"));
+        for half in [&typed[..2], &typed[2..]] {
+            let cli = Cli::try_parse_from([&["rotate-agent"], half].concat());
+            assert!(cli.unwrap_err().to_string().contains("required"), "{half:?}");
+        }
     }
 
     #[test]

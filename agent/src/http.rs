@@ -3,28 +3,35 @@
 //! ```text
 //! in process ───────────────────┐
 //!                               ▼
-//! control port ──▶ auth ──▶ control::router ──▶ cache, views (read) · records (written)
-//! ops port ───────────────▶ ops::router     ──▶ counts only: no node or Pod names
+//! control port ─▶ listener ─▶ auth ─▶ control::router ─▶ cache, views (read) · records (written)
+//! TLS port ─────▶ listener ─▶ auth ────▲
+//! ops port ─────▶ listener ──────────▶ ops::router ─▶ counts only: no node or Pod names
 //! ```
 //!
 //! Handlers read the cache and the rotations' views and write records and requests; they never call into the engine.
 
 mod auth;
+mod budget;
 mod control;
 mod create;
 mod events;
 mod extract;
 mod health;
+mod limits;
+pub(crate) mod listener;
 mod metrics;
 mod nodes;
 mod ops;
 mod plans;
 mod problem;
 mod rotations;
+mod slots;
 mod state;
+mod strict;
 mod targets;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod traffic;
 
 #[cfg(test)]
 pub(crate) use auth::needs;

@@ -22,4 +22,7 @@ pub mod surge;
 mod agent;
 pub mod client;
 
+#[cfg(feature = "tls")]
+pub use http::listener::tls::{CertificateError, Files as CertificateFiles};
+
 pub use agent::{Agent, AgentError, Config, Listen, PodCache};

@@ -50,6 +50,11 @@ async fn agent(run: Run, mut signals: Signals) -> anyhow::Result<()> {
     let mut agent = Agent::start(config, client, Clock::system());
     let listen = Listen { control: run.control_addr, authenticate: !run.insecure_dev_no_auth, ops: run.ops_addr };
     let listening = agent.listen(listen).await?;
+    #[cfg(feature = "tls")]
+    if let Some((addr, files)) = run.tls() {
+        let tls = agent.listen_tls(addr, files).await.context("failed to open the TLS port")?;
+        tracing::info!(%tls, "listening with TLS");
+    }
     if run.insecure_dev_no_auth {
         tracing::warn!("the control port answers every program on this machine: for development only");
     }

@@ -12,6 +12,8 @@ pub enum Code {
     Unauthenticated,
     /// The caller may not do this.
     Forbidden,
+    /// More than the agent answers to one credential, or at once; try again after a while.
+    TooManyRequests,
     /// No such node, rotation or batch.
     NotFound,
     /// The node has a live rotation already.
@@ -144,6 +146,7 @@ impl Code {
             Self::BadRequest => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
+            Self::TooManyRequests => 429,
             Self::NotFound => 404,
             Self::AlreadyRotating | Self::WrongPhase => 409,
             Self::NotReady => 503,
@@ -169,7 +172,7 @@ impl Code {
             Self::BadRequest => crate::exit::USAGE,
             Self::Unauthenticated | Self::Forbidden => crate::exit::NOT_AUTHORISED,
             Self::NotFound | Self::UpstreamFailed | Self::Internal | Self::WrongPhase => crate::exit::ERROR,
-            Self::NotReady => crate::exit::AGENT_UNREACHABLE,
+            Self::TooManyRequests | Self::NotReady => crate::exit::AGENT_UNREACHABLE,
             _ => crate::exit::BLOCKED,
         }
     }

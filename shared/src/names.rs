@@ -41,6 +41,8 @@ pub const AUTHORIZATION_GROUP: &str = "kubectl-rotate.dev";
 pub const CONTROL_ADDR: &str = "127.0.0.1:8470";
 /// Where the agent's ops port listens unless told otherwise.
 pub const OPS_ADDR: &str = "0.0.0.0:8471";
+/// Where the agent listens with TLS unless told otherwise, once it has a certificate.
+pub const TLS_ADDR: &str = "0.0.0.0:8443";
 /// ConfigMap of what nodes of autoscaled groups were like.
 pub const GROUPS: &str = "rotate-groups";
 /// Prefix of the names of records.

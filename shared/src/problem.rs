@@ -45,6 +45,7 @@ fn title(code: Code) -> &'static str {
         Code::BadRequest => "the request cannot be understood",
         Code::Unauthenticated => "the caller is not known",
         Code::Forbidden => "the caller may not do this",
+        Code::TooManyRequests => "too many requests",
         Code::NotFound => "no such object",
         Code::AlreadyRotating => "the node is being rotated already",
         Code::WrongPhase => "not possible in this phase",

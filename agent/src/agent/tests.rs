@@ -1,5 +1,5 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
@@ -70,6 +70,14 @@ async fn a_port_that_is_taken_is_named() {
     let control = taken.local_addr().unwrap();
     let error = start().listen(Listen { control, ..anywhere(true) }).await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("listen on {control}: ")), "{error}");
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_certificate_that_cannot_be_used_keeps_it_from_starting() {
+    let files = tls::Files { certificate: "/nonesuch/tls.crt".into(), key: "/nonesuch/tls.key".into() };
+    let error = start().listen_tls(ANY.parse().unwrap(), files).await.unwrap_err().to_string();
+    assert_eq!(error, "read /nonesuch/tls.crt: No such file or directory (os error 2)");
 }
 
 #[tokio::test]

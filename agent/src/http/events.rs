@@ -4,13 +4,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, future, stream};
 use http::HeaderMap;
 use rotate_shared::Rotation;
 use tokio::sync::watch;
 
+use super::auth::Pass;
 use super::extract::Id;
 use super::problem::Refusal;
 use super::state::Api;
@@ -20,18 +22,26 @@ use crate::rotation::views::Shown;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /v1/rotations/{id}/events`: the present state at once (unless the follower has it, by `Last-Event-ID`), then each
-/// change, several at once being told as one. Ends after a terminal state, when the record is deleted, and with the agent.
+/// change, several at once being told as one. Ends after a terminal state, when the record is deleted, when the caller's token
+/// is no longer good, and with the agent.
 pub(super) async fn follow(
     State(api): State<Api>,
     Id(id): Id,
+    pass: Option<Extension<Pass>>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
     api.rotation(&id).await?;
+    let pass = pass.map(|Extension(pass)| pass);
+    let open = pass.as_ref().map(Pass::stream).transpose()?;
     let shown = api.views.subscribe();
     // Anything but the present revision is a gap: revisions start over with each leader, so they can't be compared.
     let seen = headers.get("last-event-id").and_then(|seen| seen.to_str().ok()?.parse().ok());
-    let events = changes(shown, id, seen).map(|rotation| Ok(event(&rotation)));
-    let events = events.take_until(api.closing.clone().cancelled_owned());
+    let events = changes(shown, id, seen).map(move |rotation| {
+        let _counted = &open;
+        Ok(event(&rotation))
+    });
+    let withdrawn = pass.map_or_else(|| future::pending().boxed(), |pass| pass.withdrawn().boxed());
+    let events = events.take_until(future::select(api.closing.clone().cancelled_owned().boxed(), withdrawn));
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("still here")))
 }
 

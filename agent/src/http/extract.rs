@@ -2,14 +2,12 @@
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use http::request::Parts;
-use http::{StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use rotate_shared::Code;
 use serde::de::DeserializeOwned;
 
+use super::limits::{BODY_BYTES, BODY_PATIENCE};
 use super::problem::Refusal;
-
-/// The largest request body: a thousand node names are some 250 KiB at most.
-pub(crate) const BODY_LIMIT: usize = 1 << 20;
 
 /// A JSON body. Unknown fields are refused by name where the type says so.
 #[derive(Debug)]
@@ -20,7 +18,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         if !is_json(&request) {
-            return Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json")
+            return Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json, in UTF-8")
                 .status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
         parse(&read(request).await?).map(Self)
@@ -41,28 +39,40 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for BodyOrDef
         if read(request).await?.is_empty() {
             return Ok(Self(T::default()));
         }
-        Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json")
+        Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json, in UTF-8")
             .status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
     }
 }
 
 fn is_json(request: &Request) -> bool {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    let mut parts = kind.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    // JSON has no charset; those who name one mean UTF-8, or are not understood (RFC 8259, 8.1 and 11).
+    let charset =
+        parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    let utf8 = charset.is_none_or(|(_, charset)| charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8"));
+    essence.eq_ignore_ascii_case("application/json") && utf8
 }
+
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
     let too_large = || {
-        Refusal::new(Code::BadRequest, format!("the body is larger than {BODY_LIMIT} bytes"))
+        Refusal::new(Code::BadRequest, format!("the body is larger than {BODY_BYTES} bytes"))
             .status(StatusCode::PAYLOAD_TOO_LARGE)
     };
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > BODY_LIMIT as u64) {
+    if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > BODY_BYTES as u64) {
         return Err(too_large());
     }
-    let limited = http_body_util::Limited::new(request.into_body(), BODY_LIMIT);
-    match http_body_util::BodyExt::collect(limited).await {
+    let limited = http_body_util::Limited::new(request.into_body(), BODY_BYTES);
+    let collected = tokio::time::timeout(BODY_PATIENCE, http_body_util::BodyExt::collect(limited)).await;
+    let too_slow = |_| {
+        let detail = format!("the body did not arrive within {} s", BODY_PATIENCE.as_secs());
+        Refusal::new(Code::BadRequest, detail).status(StatusCode::REQUEST_TIMEOUT).header(header::CONNECTION, CLOSE)
+    };
+    match collected.map_err(too_slow)? {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Err(error) => Err(Refusal::new(Code::BadRequest, format!("the body broke off: {error}"))),

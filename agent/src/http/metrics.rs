@@ -8,6 +8,7 @@ use http::header;
 use rotate_shared::{FeedInfo, Phase};
 
 use super::state::Api;
+use super::traffic::Traffic;
 
 /// `GET /metrics`.
 pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
@@ -81,7 +82,27 @@ fn text(api: &Api) -> Result<String, fmt::Error> {
     let names: Vec<_> = PHASES.iter().map(|phase| (phase.to_string(), count(*phase))).collect();
     let phases: Vec<_> = names.iter().map(|(phase, count)| ("phase", phase.as_str(), *count)).collect();
     text.gauge("rotate_rotations", "Rotations that are kept, by phase.", &phases)?;
+    traffic(&mut text, &api.traffic)?;
     Ok(text.0)
+}
+
+fn traffic(text: &mut Text, traffic: &Traffic) -> fmt::Result {
+    let open: Vec<_> = Traffic::PORTS.iter().map(|(port, name)| ("port", *name, traffic.connections(*port))).collect();
+    text.gauge("rotate_connections", "Connections that are open, by port.", &open)?;
+    text.plain("rotate_streams", "Streams of events that are open.", traffic.streams())?;
+    let refused: Vec<_> = Traffic::REASONS.iter().map(|(why, name)| ("reason", *name, traffic.refused(*why))).collect();
+    text.counter("rotate_refused_total", "Connections and requests that were refused, by reason.", &refused)?;
+    #[cfg(feature = "tls")]
+    {
+        use std::sync::atomic::Ordering::Relaxed;
+        let certificate = &traffic.certificate;
+        let loads = [("loaded", certificate.loaded.load(Relaxed)), ("failed", certificate.failed.load(Relaxed))];
+        let loads = loads.map(|(result, count)| ("result", result, count));
+        text.counter("rotate_tls_certificate_reads_total", "Certificates read because the files changed.", &loads)?;
+        let stale = certificate.stale.load(Relaxed);
+        text.plain("rotate_tls_certificate_stale", "Whether the files hold a certificate that cannot be used.", stale)?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Default)]

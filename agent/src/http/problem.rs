@@ -19,12 +19,12 @@ const MEDIA_TYPE: &str = "application/problem+json";
 pub(crate) struct Refusal {
     // Boxed: it travels in every handler's `Result`.
     problem: Box<Problem>,
-    header: Option<(HeaderName, HeaderValue)>,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { problem: Box::new(Problem::new(code, detail)), header: None }
+        Self { problem: Box::new(Problem::new(code, detail)), headers: Vec::new() }
     }
 
     /// As kubectl says it, so that the plugin can print it as it is.
@@ -36,6 +36,15 @@ impl Refusal {
         Self::new(Code::UpstreamFailed, format!("failed to {doing}: {source}"))
     }
 
+    pub(crate) fn code(&self) -> Code {
+        self.problem.code
+    }
+
+    #[cfg(test)]
+    pub(crate) fn status_code(&self) -> u16 {
+        self.problem.status
+    }
+
     /// A status more precise than the code's own.
     pub(crate) fn status(mut self, status: StatusCode) -> Self {
         self.problem.status = status.as_u16();
@@ -43,7 +52,7 @@ impl Refusal {
     }
 
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some((name, value));
+        self.headers.push((name, value));
         self
     }
 
@@ -64,7 +73,7 @@ impl IntoResponse for Refusal {
         let mut response = (status, Json(self.problem)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        headers.extend(self.header);
+        headers.extend(self.headers);
         response
     }
 }

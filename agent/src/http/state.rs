@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::create::refuse;
 use super::problem::Refusal;
+use super::traffic::Traffic;
 use crate::cache::{Cache, State};
 use crate::clock::Clock;
 use crate::lease::Term;
@@ -31,6 +32,7 @@ pub(crate) struct Api {
     pub(crate) reader: Reader,
     pub(crate) probe: Probe,
     pub(crate) clock: Clock,
+    pub(crate) traffic: Arc<Traffic>,
     /// Cancelled when the agent shuts down: answers that would go on end.
     pub(crate) closing: CancellationToken,
 }

@@ -45,6 +45,7 @@ pub(super) fn with_client(client: Client) -> Api {
         probe: Probe::new(client.clone(), "registry.example/pause".to_owned(), Standing::Installed, clock),
         client,
         clock,
+        traffic: Arc::default(),
         closing: CancellationToken::new(),
     }
 }

@@ -1,6 +1,9 @@
-//! The control API of a whole agent on the simulated cluster, in process and under a paused clock.
+//! The control API of a whole agent on the simulated cluster: in process and under a paused clock, over sockets, and as a
+//! process.
 
 // clippy takes helpers for parts of tests only within what is marked as such.
+#[cfg(test)]
+mod guarded;
 #[cfg(test)]
 mod world;
 
@@ -8,5 +11,9 @@ mod world;
 mod access;
 #[cfg(test)]
 mod batches;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod process;
 #[cfg(test)]
 mod rotations;

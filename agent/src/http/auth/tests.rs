@@ -1,14 +1,20 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::routing::get;
+use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
-use rotate_shared::Problem;
+use k8s_openapi::api::authentication::v1::UserInfo;
+use parking_lot::Mutex;
+use rotate_shared::{Phase, Problem, names};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use super::gate::{TOKEN_BYTES, TOKENS, key};
 use super::*;
+use crate::http::limits;
+use crate::http::testing;
 
 /// An API server that knows two tokens and counts what it is asked.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +22,8 @@ struct Server {
     token_reviews: Arc<AtomicUsize>,
     access_reviews: Arc<AtomicUsize>,
     asked: Arc<Mutex<Vec<Value>>>,
+    withdrawn: Arc<AtomicBool>,
+    away: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -37,6 +45,9 @@ impl Server {
 
     fn answer(&self, path: &str, mut review: Value) -> Value {
         self.asked.lock().push(review.clone());
+        if self.away.load(Ordering::Relaxed) {
+            return json!({ "kind": "Status", "status": "Failure", "reason": "", "message": "away", "code": 503 });
+        }
         match path {
             "/apis/authentication.k8s.io/v1/tokenreviews" => {
                 self.token_reviews.fetch_add(1, Ordering::Relaxed);
@@ -45,6 +56,9 @@ impl Server {
                     json!({ "username": name, "groups": ["system:serviceaccounts"], "extra": extra })
                 };
                 review["status"] = match review["spec"]["token"].as_str().unwrap() {
+                    "operator" | "viewer" if self.withdrawn.load(Ordering::Relaxed) => {
+                        json!({ "authenticated": false })
+                    }
                     token @ ("operator" | "viewer") => {
                         json!({ "authenticated": true, "audiences": [names::AUDIENCE], "user": user(token) })
                     }
@@ -78,12 +92,31 @@ impl Server {
             .route("/v1/rotations", get(handler).post(handler).delete(handler))
             .route("/v1/not-listed", get(handler))
             .fallback(problem::no_route);
-        guard(router, self.client(), Clock::system())
+        guard(router, self.client(), Clock::system(), Arc::default())
+    }
+
+    /// The whole control API over a cluster with one rotation.
+    fn control(&self) -> Router {
+        let api = testing::synced();
+        api.views.publish([testing::rotation(ID, "a", Phase::Surging)]);
+        guard(crate::http::control_router(api), self.client(), Clock::system(), Arc::default())
     }
 }
 
+const ID: &str = "0123456789";
+
+async fn ask(router: &Router, path: &str, token: &str) -> Response {
+    let request = http::Request::get(path).header(header::HOST, "localhost");
+    let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+}
+
+async fn follow(router: &Router, token: &str) -> Response {
+    ask(router, &format!("/v1/rotations/{ID}/events"), token).await
+}
+
 async fn send(router: &Router, method: Method, path: &str, authorization: Option<&str>) -> (StatusCode, String) {
-    let mut request = http::Request::builder().method(method).uri(path);
+    let mut request = http::Request::builder().method(method).uri(path).header(header::HOST, "localhost");
     if let Some(authorization) = authorization {
         request = request.header(header::AUTHORIZATION, authorization);
     }
@@ -198,18 +231,18 @@ async fn an_api_server_that_fails_is_not_taken_for_a_refusal() {
 
 #[tokio::test]
 async fn the_memory_of_tokens_is_bounded() {
-    let gate = Gate { client: Server::default().client(), clock: Clock::system(), remembered: Mutex::default() };
+    let gate = Gate::new(Door::new(Clock::system(), Arc::default()), Server::default().client());
     let user = Arc::new(UserInfo::default());
     for number in 0..=TOKENS {
         gate.remember(key(&number.to_string()), &user);
     }
-    assert!(gate.remembered.lock().len() <= TOKENS);
-    assert!(gate.recall(&key(&TOKENS.to_string())).is_some(), "the latest is there");
+    let (count, latest) = gate.remembers(&key(&TOKENS.to_string()));
+    assert!(count <= TOKENS && latest, "{count} are remembered, the latest among them");
 }
 
 #[tokio::test]
 async fn without_authentication_browsers_are_kept_out() {
-    let router = guard_open(Router::new().route("/livez", get(async || "ok")));
+    let router = guard_open(Router::new().route("/livez", get(async || "ok")), Clock::system(), Arc::default());
     let answer = async |headers: &[(&str, &str)]| {
         let request =
             headers.iter().fold(http::Request::get("/livez"), |request, (name, value)| request.header(*name, *value));
@@ -221,4 +254,136 @@ async fn without_authentication_browsers_are_kept_out() {
     assert_eq!(answer(&[("host", "rebound.example:8470")]).await, StatusCode::FORBIDDEN);
     assert_eq!(answer(&[("host", "127.0.0.1.example:8470")]).await, StatusCode::FORBIDDEN);
     assert_eq!(answer(&[("host", "127.0.0.1:8470"), ("origin", "https://example.org")]).await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_asks_too_fast_is_told_to_wait_and_others_are_not() {
+    let router = Server::default().control();
+    let mut answered = 0;
+    let refused = loop {
+        let response = ask(&router, "/v1/rotations", "viewer").await;
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        answered += 1;
+    };
+    assert_eq!(answered, limits::UNITS_AT_ONCE / 25 - 1, "one of them went for asking whether it may");
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()[header::RETRY_AFTER], "1");
+    assert_eq!(testing::problem(refused).await.code, Code::TooManyRequests);
+    assert_eq!(ask(&router, "/v1/rotations", "operator").await.status(), StatusCode::OK);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(ask(&router, "/v1/rotations", "viewer").await.status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_does_not_start_afresh_when_it_is_judged_anew() {
+    let router = Server::default().control();
+    for _ in 0..11 {
+        while ask(&router, "/v1/rotations", "viewer").await.status() == StatusCode::OK {}
+        tokio::time::advance(Duration::from_millis(1000)).await;
+    }
+    let mut answered = 0;
+    while ask(&router, "/v1/rotations", "viewer").await.status() == StatusCode::OK {
+        answered += 1;
+    }
+    assert!((98..=100).contains(&answered), "{answered} in a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_invented_tokens_does_not_reach_the_api_server_and_holds_up_nobody_known() {
+    let server = Server::default();
+    let router = server.control();
+    assert_eq!(ask(&router, "/v1/cache", "viewer").await.status(), StatusCode::OK);
+    for number in 0..1_000 {
+        let refused = ask(&router, "/v1/cache", &format!("invented-{number}")).await.status();
+        assert!(matches!(refused, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS), "{refused}");
+    }
+    assert_eq!(server.counts().0, limits::STRANGERS_AT_ONCE as usize);
+    tokio::time::advance(Duration::from_millis(10)).await;
+    assert_eq!(ask(&router, "/v1/cache", "viewer").await.status(), StatusCode::OK);
+    // Even where it has to be judged anew meanwhile.
+    let router = Server::default().control();
+    assert_eq!(ask(&router, "/v1/cache", "viewer").await.status(), StatusCode::OK);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    while ask(&router, "/v1/cache", "invented").await.status() != StatusCode::TOO_MANY_REQUESTS {}
+    assert_eq!(ask(&router, "/v1/cache", "viewer").await.status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_are_bounded_for_each_credential_and_come_back() {
+    let router = Server::default().control();
+    let mut open = Vec::new();
+    for _ in 0..limits::STREAMS_EACH {
+        let response = follow(&router, "viewer").await;
+        assert_eq!(response.status(), StatusCode::OK);
+        open.push(response);
+    }
+    let refused = follow(&router, "viewer").await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()[header::CONNECTION]), (429, &"close".parse().unwrap()));
+    assert_eq!(follow(&router, "operator").await.status(), StatusCode::OK);
+    open.pop();
+    assert_eq!(follow(&router, "viewer").await.status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_not_taken_are_bounded_too() {
+    let router = Server::default().control();
+    let mut held = Vec::new();
+    for _ in 0..limits::HEAVY_EACH {
+        held.push(ask(&router, "/v1/nodes", "viewer").await);
+    }
+    assert_eq!(ask(&router, "/v1/nodes", "viewer").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(ask(&router, "/v1/cache", "viewer").await.status(), StatusCode::OK, "small answers go on");
+    held.clear();
+    assert_eq!(ask(&router, "/v1/nodes", "viewer").await.status(), StatusCode::OK);
+}
+
+/// When a stream ends, in seconds; it is read all the while.
+async fn end(response: Response) -> u64 {
+    let clock = Clock::system();
+    let begun = clock.now();
+    response.into_body().collect().await.unwrap();
+    clock.now().duration_since(begun).unsigned_abs().as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_withdrawn_ends_its_streams_within_twenty_five_seconds() {
+    for before in [0, 3, 7, 14, 16, 29] {
+        let server = Server::default();
+        let router = server.control();
+        let stream = tokio::spawn(end(follow(&router, "viewer").await));
+        Clock::system().sleep(Duration::from_secs(before)).await;
+        server.withdrawn.store(true, Ordering::Relaxed);
+        let after = stream.await.unwrap() - before;
+        assert!(after <= 25, "withdrawn after {before} s, it ended {after} s later");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_outlive_an_api_server_that_is_away_for_a_while_and_not_for_ever() {
+    let server = Server::default();
+    let router = server.control();
+    let stream = tokio::spawn(end(follow(&router, "viewer").await));
+    server.away.store(true, Ordering::Relaxed);
+    Clock::system().sleep(Duration::from_secs(200)).await;
+    assert!(!stream.is_finished());
+    server.away.store(false, Ordering::Relaxed);
+    Clock::system().sleep(Duration::from_secs(200)).await;
+    assert!(!stream.is_finished());
+    server.away.store(true, Ordering::Relaxed);
+    let ended = stream.await.unwrap();
+    assert!((690..=730).contains(&ended), "{ended}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_answers_to_a_review_is_not_passed_on() {
+    let echo = tower::service_fn(async |request: http::Request<kube::client::Body>| {
+        let body = request.into_body().collect().await.expect("in memory").to_bytes();
+        http::Response::builder().status(200).body(kube::client::Body::from([&body[..], b"!"].concat()))
+    });
+    let router = guard(Router::new(), Client::new(echo, "default"), Clock::system(), Arc::default());
+    let (status, body) = send(&router, Method::GET, "/", Some("Bearer a-secret")).await;
+    assert_eq!((status, code(&body)), (StatusCode::BAD_GATEWAY, Code::UpstreamFailed));
+    assert!(!body.contains("a-secret"), "{body}");
 }
