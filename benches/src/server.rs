@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! /api/v1/{pods,nodes}, /apis/policy/v1/poddisruptionbudgets ──▶ Objects (made when asked for, by revision)
+//! TokenReview, SubjectAccessReview ──▶ every token is good, and may everything
 //! everything else ──▶ Records (a small store: Leases and ConfigMaps of the agent)
 //! ```
 
 mod objects;
 mod records;
+mod reviews;
 mod stream;
 
 use std::sync::Arc;
@@ -64,6 +66,9 @@ async fn answer(State(served): State<Served>, request: Request<Body>) -> Respons
     let query = Query::read(request.uri().query().unwrap_or_default());
     let kind = Kind::at(request.uri().path()).filter(|_| request.method() == Method::GET);
     let Some(kind) = kind else {
+        if let Some(review) = reviews::Review::of(&request) {
+            return review.answer(request).await;
+        }
         return served.records.answer(request, query.watch, query.timeout, served.clock).await;
     };
     let accepted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

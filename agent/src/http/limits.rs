@@ -11,6 +11,7 @@ pub(crate) const HEAD_BYTES: usize = 32 << 10;
 /// slower is closed. More than the 15 s between the polls of many a client.
 pub(crate) const HEAD_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a connection may take for the TLS handshake.
+#[cfg(feature = "tls")]
 pub(crate) const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a caller may take to send a body.
 pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(10);
@@ -44,3 +45,32 @@ pub(crate) const STRANGERS_AT_ONCE: u32 = 100;
 pub(crate) const RECHECK: Duration = Duration::from_secs(15);
 /// How long a stream goes on while the API server cannot be asked about its caller.
 pub(crate) const UNJUDGED: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_about_security_says_what_holds() {
+        let page = include_str!("../../../docs/security.md");
+        let seconds = |time: Duration| format!("{} s", time.as_secs());
+        for (row, limit) in [
+            ("connections", CONNECTIONS.to_string()),
+            ("first line and headers of a request", format!("{} KiB, 100 headers", HEAD_BYTES >> 10)),
+            ("time to send headers, and between two requests", seconds(HEAD_PATIENCE)),
+            #[cfg(feature = "tls")]
+            ("time for a TLS handshake", seconds(HANDSHAKE_PATIENCE)),
+            ("body", format!("{} MiB, JSON in UTF-8", BODY_BYTES >> 20)),
+            ("time to send a body", seconds(BODY_PATIENCE)),
+            ("time without taking a byte of an answer", seconds(READER_PATIENCE)),
+            ("streams of events", format!("{STREAMS} in all, {STREAMS_EACH} a token")),
+            ("lists, plans and changes at once, until they are sent", format!("{HEAVY} in all, {HEAVY_EACH} a token")),
+            ("requests of one token", format!("{UNITS} units a second, {UNITS_AT_ONCE} at once;")),
+            ("tokens not seen before", format!("{STRANGERS} a second, {STRANGERS_AT_ONCE} at once")),
+            ("a stream whose token was withdrawn or has expired", format!("judged every {}", seconds(RECHECK))),
+        ] {
+            assert!(page.contains(&format!("\n| {row} | {limit}")), "{row}: {limit}");
+        }
+        assert!(page.contains(&format!("after {} where the API server cannot be asked", seconds(UNJUDGED))));
+    }
+}

@@ -78,7 +78,7 @@ async fn an_id_is_never_a_path() {
 
 #[tokio::test]
 async fn a_body_is_json_in_utf_8_flat_and_without_surprises() {
-    let (world, token) = world().await;
+    let world = guarded().await;
     let utf16: Vec<u8> = r#"{"nodes":["a"]}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let deep = [&b"{\"nodes\":"[..], &b"[".repeat(200_000), &b"]".repeat(200_000), b"}"].concat();
     let json = "content-type: application/json";
@@ -98,6 +98,8 @@ async fn a_body_is_json_in_utf_8_flat_and_without_surprises() {
         (json, b"", 400),
     ];
     for (header, sent, expected) in cases {
+        // Each with a token of its own: they are too many for one.
+        let token = world.token("rotate-operator", names::AUDIENCE).await;
         for line in ["POST /v1/rotations HTTP/1.1\r\nhost: a", "POST /v1/plans HTTP/1.1\r\nhost: a"] {
             let (status, body) = world.say(&request(line, &token, &[header], sent)).await;
             let shown = String::from_utf8_lossy(&sent[..sent.len().min(80)]);
@@ -141,10 +143,8 @@ async fn what_can_be_understood_in_two_ways_is_refused() {
         let (status, body) = world.say(&request(get, &token, headers, b"")).await;
         assert_eq!((status, code(&body)), (400, Code::BadRequest), "{headers:?}");
     }
-    for lengths in [&["host: a", "content-length: 3"][..], &["host: a", "transfer-encoding: chunked"]] {
-        let (status, _) = world.say(&request("POST /v1/plans HTTP/1.1", &token, lengths, b"0\r\n\r\n")).await;
-        assert_eq!(status, 400, "{lengths:?}");
-    }
+    let lengths = request("POST /v1/plans HTTP/1.1", &token, &["host: a", "content-length: 3"], b"{}");
+    assert_eq!(world.say(&lengths).await.0, 400);
     let fine = request(get, &token, &["host: a", "accept: a", "accept: b"], b"");
     assert_eq!(world.say(&fine).await.0, 200);
 }

@@ -1,12 +1,15 @@
 //! What may be open at once behind a port, and what is let in with a request.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::response::Response;
+use bytes::Bytes;
 use futures::future;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
 use jiff::SignedDuration;
 use rotate_shared::Code;
 
@@ -127,12 +130,33 @@ impl Drop for Stream {
 
 /// Keeps a place until the answer was sent, or given up.
 pub(super) fn until_sent(response: Response, slot: Slot) -> Response {
-    response.map(|body| {
-        Body::new(body.map_frame(move |frame| {
-            let _held = &slot;
-            frame
-        }))
-    })
+    response.map(|body| Body::new(Held { body, _slot: slot }))
+}
+
+/// A body that keeps its place; of known length where it was before.
+struct Held {
+    body: Body,
+    _slot: Slot,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Asks to come back later. The connection is closed, so that it does not stand in others' way meanwhile.

@@ -4,6 +4,7 @@
 mod client;
 mod parent;
 mod process;
+mod requests;
 mod serve;
 mod table;
 
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Only serve the cluster, until terminated
     Serve(Cluster),
+    /// What a request costs the agent's binary while Pods come and go
+    Requests(requests::Load),
     /// Only read it, and write one line of figures
     Read {
         /// As which client
@@ -101,6 +104,7 @@ fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.command {
         Some(Command::Serve(cluster)) => serve::run(cluster),
+        Some(Command::Requests(load)) => requests::run(&load),
         Some(Command::Read { reader, url, settle }) => client::run(reader, url, settle),
         None => parent::run(&cli.run),
     }

@@ -18,7 +18,7 @@ use super::{Cluster, Reader, Run, table};
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// A process that does not outlive this one.
-struct Started(Child);
+pub(super) struct Started(pub(super) Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
@@ -47,7 +47,7 @@ pub(super) fn run(run: &Run) -> anyhow::Result<()> {
     table::print(run, &rows)
 }
 
-fn serve(cluster: Cluster) -> anyhow::Result<(Started, String, String)> {
+pub(super) fn serve(cluster: Cluster) -> anyhow::Result<(Started, String, String)> {
     let mut command = Command::new(env::current_exe()?);
     command.arg("serve").args(["--pods", &cluster.pods.to_string(), "--churn", &cluster.churn.to_string()]);
     command.args(["--listen", &cluster.listen.to_string()]);
@@ -81,10 +81,21 @@ fn first_line(process: &mut Started) -> anyhow::Result<String> {
     Ok(line.trim().to_owned())
 }
 
-/// Reads with the agent's binary, which knows nothing of us: the kernel and its own ports tell.
-fn agent(run: &Run, url: &str) -> anyhow::Result<Figures> {
-    let binary = match &run.agent {
-        Some(path) => path.clone(),
+/// An agent that has read the cluster.
+pub(super) struct Ready {
+    pub(super) process: Started,
+    /// Its control port, which wants tokens.
+    pub(super) control: String,
+    pub(super) ops: String,
+    /// How long it took.
+    after: Duration,
+    _kubeconfig: tempfile::NamedTempFile,
+}
+
+/// Starts the agent's binary, which knows nothing of us: the kernel and its own ports tell.
+pub(super) fn ready(binary: Option<&Path>, url: &str) -> anyhow::Result<Ready> {
+    let binary = match binary {
+        Some(path) => path.to_owned(),
         None => beside()?,
     };
     if !binary.exists() {
@@ -94,8 +105,8 @@ fn agent(run: &Run, url: &str) -> anyhow::Result<Figures> {
     write!(kubeconfig.as_file(), "{}", kubeconfig_of(url))?;
     let clock = Clock::system();
     let started = clock.now();
-    let mut agent = start_agent(&binary, kubeconfig.path())?;
-    let ops = ops_address(&mut agent)?;
+    let mut process = start_agent(&binary, kubeconfig.path())?;
+    let (control, ops) = addresses(&mut process)?;
     let elapsed = || clock.now().duration_since(started).unsigned_abs();
     while get(&ops, "/readyz").is_none() {
         if elapsed() > PATIENCE {
@@ -103,8 +114,13 @@ fn agent(run: &Run, url: &str) -> anyhow::Result<Figures> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let process = agent.0.id().to_string();
-    let (ready, cpu) = (elapsed(), process::cpu(&process)?);
+    Ok(Ready { process, control, ops, after: elapsed(), _kubeconfig: kubeconfig })
+}
+
+fn agent(run: &Run, url: &str) -> anyhow::Result<Figures> {
+    let agent = ready(run.agent.as_deref(), url)?;
+    let process = agent.process.0.id().to_string();
+    let (ready, cpu) = (agent.after, process::cpu(&process)?);
     std::thread::sleep(Duration::from_secs(run.settle));
     Ok(Figures {
         pods: run.cluster.pods,
@@ -126,23 +142,23 @@ fn beside() -> anyhow::Result<PathBuf> {
 fn start_agent(binary: &Path, kubeconfig: &Path) -> anyhow::Result<Started> {
     let mut command = Command::new(binary);
     command.arg("--kubeconfig").arg(kubeconfig);
-    command.args(["--insecure-dev-no-auth", "--control-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0"]);
+    command.args(["--control-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0"]);
     command.args(["--log-format", "json"]).env("RUST_LOG", "info").stdin(Stdio::null()).stderr(Stdio::piped());
     Ok(Started(command.spawn().with_context(|| format!("failed to start {}", binary.display()))?))
 }
 
-/// Where it serves its health, from its log. The rest of the log is read and dropped, so that it is never blocked.
-fn ops_address(agent: &mut Started) -> anyhow::Result<String> {
+/// Where it is called and where it serves its health, from its log. The rest of the log is read and dropped, so that it is never blocked.
+fn addresses(agent: &mut Started) -> anyhow::Result<(String, String)> {
     let stderr = agent.0.stderr.take().context("its log is read once")?;
     let mut lines = BufReader::new(stderr).lines();
     let mut seen = Vec::new();
     for line in lines.by_ref() {
         let line = line?;
         let entry: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
-        if let Some(ops) = entry.pointer("/fields/ops").and_then(serde_json::Value::as_str) {
-            let ops = ops.to_owned();
+        let field = |name: &str| Some(entry["fields"][name].as_str()?.to_owned());
+        if let (Some(control), Some(ops)) = (field("control"), field("ops")) {
             std::thread::spawn(move || lines.for_each(drop));
-            return Ok(ops);
+            return Ok((control, ops));
         }
         seen.push(line);
     }
@@ -150,7 +166,7 @@ fn ops_address(agent: &mut Started) -> anyhow::Result<String> {
 }
 
 /// The body of an answer that is 200.
-fn get(addr: &str, path: &str) -> Option<String> {
+pub(super) fn get(addr: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(addr).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
