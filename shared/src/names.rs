@@ -39,6 +39,12 @@ pub const AUDIENCE: &str = "kubectl-rotate.dev";
 pub const AUTHORIZATION_GROUP: &str = "kubectl-rotate.dev";
 /// Where the agent's control port listens unless told otherwise.
 pub const CONTROL_ADDR: &str = "127.0.0.1:8470";
+/// The port of [`CONTROL_ADDR`], which a port-forward leads to.
+pub const CONTROL_PORT: u16 = 8470;
+/// Header of each answer of the agent: its version, so that a caller that does not fit finds out without asking for it.
+pub const VERSION_HEADER: &str = "rotate-version";
+/// Labels of the agent's Pods, as a selector.
+pub const AGENT_SELECTOR: &str = "app.kubernetes.io/name=kubectl-rotate,app.kubernetes.io/component=agent";
 /// Where the agent's ops port listens unless told otherwise.
 pub const OPS_ADDR: &str = "0.0.0.0:8471";
 /// Where the agent listens with TLS unless told otherwise, once it has a certificate.
@@ -93,6 +99,11 @@ mod tests {
             assert!(name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')), "{name}");
         }
         assert_ne!(placeholder_name("0123456789", "uid", 0), placeholder_name("0123456789", "uid", 1));
+    }
+
+    #[test]
+    fn the_control_port_is_the_one_that_the_agent_listens_on() {
+        assert!(CONTROL_ADDR.ends_with(&format!(":{CONTROL_PORT}")));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The control API's routes.
 
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
-use rotate_shared::VersionInfo;
+use http::{HeaderName, HeaderValue};
+use rotate_shared::{VersionInfo, names};
 
 use super::problem;
 use super::state::Api;
@@ -28,6 +30,14 @@ pub(crate) fn router(api: Api) -> Router {
         .method_not_allowed_fallback(problem::no_method)
         .with_state(api)
         .layer(middleware::from_fn(problem::contain))
+        .layer(middleware::map_response(tell_version))
+}
+
+/// A caller of another version finds out from whatever it asked.
+async fn tell_version(mut response: Response) -> Response {
+    let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+    response.headers_mut().insert(HeaderName::from_static(names::VERSION_HEADER), version);
+    response
 }
 
 #[cfg(test)]

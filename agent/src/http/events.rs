@@ -16,7 +16,7 @@ use super::auth::Pass;
 use super::extract::Id;
 use super::problem::Refusal;
 use super::state::Api;
-use crate::rotation::views::Shown;
+use crate::rotation::views::{Shown, Views};
 
 /// Idle proxies and port-forwards close connections after some minutes; a follower notices a dead agent this soon.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -34,20 +34,22 @@ pub(super) async fn follow(
     let pass = pass.map(|Extension(pass)| pass);
     let open = pass.as_ref().map(Pass::stream).transpose()?;
     let shown = api.views.subscribe();
-    // Anything but the present revision is a gap: revisions start over with each leader, so they can't be compared.
-    let seen = headers.get("last-event-id").and_then(|seen| seen.to_str().ok()?.parse().ok());
+    // Anything but the id of the present state is a gap.
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let seen = last.and_then(|last| api.views.revision_of(last));
+    let views = api.views.clone();
     let events = changes(shown, id, seen).map(move |rotation| {
         let _counted = &open;
-        Ok(event(&rotation))
+        Ok(event(&views, &rotation))
     });
     let withdrawn = pass.map_or_else(|| future::pending().boxed(), |pass| pass.withdrawn().boxed());
     let events = events.take_until(future::select(api.closing.clone().cancelled_owned().boxed(), withdrawn));
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("still here")))
 }
 
-fn event(rotation: &Rotation) -> Event {
+fn event(views: &Views, rotation: &Rotation) -> Event {
     let json = serde_json::to_string(rotation).expect("a rotation's keys are strings");
-    Event::default().id(rotation.revision.to_string()).data(json)
+    Event::default().id(views.event_id(rotation)).data(json)
 }
 
 struct Follower {

@@ -1,6 +1,7 @@
 //! Rotations as shown to people: what the engine last said of each.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use rotate_shared::Rotation;
@@ -10,12 +11,34 @@ use tokio::sync::watch;
 pub type Shown = Option<Arc<BTreeMap<String, Arc<Rotation>>>>;
 
 /// A shared, cheaply cloned handle. Only the engine's task publishes; HTTP handlers read and subscribe.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Views {
     shown: Arc<watch::Sender<Shown>>,
+    /// Whose revisions these are: every agent counts its own from 1.
+    source: u64,
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        // The system seeds it.
+        Self { shown: Arc::default(), source: RandomState::new().build_hasher().finish() }
+    }
 }
 
 impl Views {
+    /// The id of the event that tells of a rotation's state: no other agent gives it to another state.
+    #[must_use]
+    pub fn event_id(&self, rotation: &Rotation) -> String {
+        format!("{:016x}-{}", self.source, rotation.revision)
+    }
+
+    /// The revision in an id that came from here.
+    #[must_use]
+    pub fn revision_of(&self, event_id: &str) -> Option<u64> {
+        let (source, revision) = event_id.split_once('-')?;
+        (u64::from_str_radix(source, 16) == Ok(self.source)).then(|| revision.parse().ok())?
+    }
+
     /// Whether the records were read: before, that a rotation is not here means nothing.
     #[must_use]
     pub fn loaded(&self) -> bool {

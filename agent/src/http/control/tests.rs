@@ -19,6 +19,14 @@ async fn version_is_what_was_built() {
 }
 
 #[tokio::test]
+async fn every_answer_says_the_version() {
+    for path in ["/version", "/v1/rotations", "/v1/nope"] {
+        let response = get(&testing::api(), path).await;
+        assert_eq!(response.headers()[names::VERSION_HEADER], env!("CARGO_PKG_VERSION"), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_path_that_leads_nowhere_is_a_problem() {
     let problem = problem(get(&testing::api(), "/v1/nope").await).await;
     assert_eq!((problem.status, problem.code), (404, Code::NotFound));

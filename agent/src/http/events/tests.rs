@@ -13,8 +13,8 @@ async fn piece(body: &mut BodyDataStream) -> Option<String> {
     Some(String::from_utf8(piece.unwrap().to_vec()).unwrap())
 }
 
-fn framed(rotation: &Rotation) -> String {
-    format!("id: {}\ndata: {}\n\n", rotation.revision, serde_json::to_string(rotation).unwrap())
+fn framed(api: &Api, rotation: &Rotation) -> String {
+    format!("id: {}\ndata: {}\n\n", api.views.event_id(rotation), serde_json::to_string(rotation).unwrap())
 }
 
 async fn follow(api: &Api, last: Option<&str>) -> BodyDataStream {
@@ -38,10 +38,10 @@ async fn a_follower_gets_the_present_state_each_change_and_the_end() {
     let mut expected = publish(&api, Phase::Queued);
     let mut events = follow(&api, None).await;
     for phase in [Phase::Surging, Phase::Draining, Phase::Settling, Phase::Removing, Phase::Succeeded] {
-        assert_eq!(piece(&mut events).await.unwrap(), framed(&expected));
+        assert_eq!(piece(&mut events).await.unwrap(), framed(&api, &expected));
         expected = publish(&api, phase);
     }
-    assert_eq!(piece(&mut events).await.unwrap(), framed(&expected));
+    assert_eq!(piece(&mut events).await.unwrap(), framed(&api, &expected));
     assert_eq!(piece(&mut events).await, None);
 }
 
@@ -52,21 +52,32 @@ async fn a_follower_that_is_slow_gets_the_newest_state_only() {
     let mut events = follow(&api, None).await;
     publish(&api, Phase::Surging);
     let newest = publish(&api, Phase::Draining);
-    assert_eq!(piece(&mut events).await.unwrap(), framed(&newest));
+    assert_eq!(piece(&mut events).await.unwrap(), framed(&api, &newest));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_follower_that_comes_back_gets_nothing_twice_and_after_a_gap_the_present_state() {
     let api = testing::synced();
     let seen = publish(&api, Phase::Surging);
-    let mut events = follow(&api, Some(&seen.revision.to_string())).await;
+    let mut events = follow(&api, Some(&api.views.event_id(&seen))).await;
     assert_eq!(piece(&mut events).await.unwrap(), ": still here\n\n", "it has that state already");
     let next = publish(&api, Phase::Draining);
-    assert_eq!(piece(&mut events).await.unwrap(), framed(&next));
+    assert_eq!(piece(&mut events).await.unwrap(), framed(&api, &next));
 
-    for gap in ["1", "999", "what"] {
-        assert_eq!(piece(&mut follow(&api, Some(gap)).await).await.unwrap(), framed(&next), "after {gap}");
+    let revision = next.revision.to_string();
+    for gap in [&*api.views.event_id(&seen), &*revision, "999", "what", ""] {
+        assert_eq!(piece(&mut follow(&api, Some(gap)).await).await.unwrap(), framed(&api, &next), "after {gap}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_comes_from_another_agent_gets_the_present_state() {
+    let (before, api) = (testing::synced(), testing::synced());
+    let seen = publish(&before, Phase::Surging);
+    let end = publish(&api, Phase::Succeeded);
+    assert_eq!(seen.revision, end.revision, "each agent counts by itself");
+    let mut events = follow(&api, Some(&before.views.event_id(&seen))).await;
+    assert_eq!(piece(&mut events).await.unwrap(), framed(&api, &end));
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,9 +96,9 @@ async fn a_follower_of_a_rotation_that_is_over_gets_its_end_once() {
     let api = testing::synced();
     let end = publish(&api, Phase::Succeeded);
     let mut events = follow(&api, None).await;
-    assert_eq!(piece(&mut events).await.unwrap(), framed(&end));
+    assert_eq!(piece(&mut events).await.unwrap(), framed(&api, &end));
     assert_eq!(piece(&mut events).await, None);
-    assert_eq!(piece(&mut follow(&api, Some(&end.revision.to_string())).await).await, None);
+    assert_eq!(piece(&mut follow(&api, Some(&api.views.event_id(&end))).await).await, None);
 }
 
 #[tokio::test(start_paused = true)]
