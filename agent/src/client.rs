@@ -16,10 +16,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 ///
 /// The configuration's certificates or credentials cannot be used.
-pub fn production(mut config: Config) -> kube::Result<Client> {
+pub fn production(config: Config) -> kube::Result<Client> {
+    Client::try_from(prudent(config))
+}
+
+/// The configuration of such a client.
+#[must_use]
+pub fn prudent(mut config: Config) -> Config {
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    Client::try_from(config)
+    config
 }
 
 /// What an API error says to people.

@@ -353,7 +353,7 @@ pub(crate) struct OutputFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Agent")]
 pub(crate) struct AgentFlags {
-    /// Where the agent's control port answers, as http://127.0.0.1:8470
+    /// Where the agent's control port answers, as http://127.0.0.1:8470; without it a port is forwarded to the agent's Pod
     #[arg(long, global = true, env = "ROTATE_AGENT_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) agent_url: Option<String>,
     /// The agent's namespace
@@ -433,7 +433,7 @@ pub(crate) struct ConnectionFlags {
     /// Accepted and without effect: nodes have no namespace
     #[arg(long, short = 'n', global = true, value_name = "NAMESPACE", hide_short_help = true)]
     pub(crate) namespace: Option<String>,
-    /// How much to log: 6 shows requests, 8 more
+    /// How much to log: 6 shows requests, 8 their bodies, without tokens
     #[arg(
         long = "v",
         short = 'v',

@@ -87,16 +87,17 @@ fn run(mut cli: Cli, console: Console) -> Ended {
     ended
 }
 
-/// Logs to stderr as `-v` asks: requests from 6, more from 8.
+/// Logs to stderr as `-v` asks: requests from 6, their bodies from 8.
 fn log(verbosity: u8) {
     let filter = match verbosity {
         0 => return,
         1..=5 => "warn",
-        6..=7 => "warn,kube_client=debug,rotate_agent=info",
-        _ => "info,kube_client=trace,rotate_agent=debug",
+        6..=7 => "warn,kubectl_rotate=debug,rotate_agent=info",
+        _ => "info,kubectl_rotate=trace,rotate_agent=debug",
     };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_target(false)
         .with_writer(std::io::stderr)
         .finish();
     // Only a second call could fail, and there is none.

@@ -1,25 +1,45 @@
 //! The agent, however it is reached: one [`Transport`] that carries requests, one [`Agent`] that speaks its API.
 //!
 //! ```text
-//! commands ──▶ Agent (typed calls, events) ──▶ Transport ─┬─ url         reqwest to --agent-url
+//! commands ──▶ Agent (typed calls, events) ──▶ Transport ─┬─ forward     HTTP over a port-forward to one of its Pods
+//!                                                         ├─ url         reqwest to --agent-url
 //!                                                         └─ in_process  the agent's own router (--embedded, demo)
 //! ```
+//!
+//! The first two show the agent a [`token`] that the API server gives out for it.
 
 pub(crate) mod api;
+pub(crate) mod api_server;
 pub(crate) mod cluster;
 pub(crate) mod embedded;
+pub(crate) mod forward;
 pub(crate) mod in_process;
 pub(crate) mod snapshot;
 pub(crate) mod sse;
 pub(crate) mod token;
+pub(crate) mod trace;
 pub(crate) mod url;
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use http::{HeaderMap, Method};
+use rotate_shared::names;
 
 use crate::failure::Failure;
 pub(crate) use api::Agent;
+
+/// From one piece of an answer to the next.
+const SILENCE: Duration = Duration::from_secs(60);
+/// From one event to the next, with a sign of life every 15 s: two of them were lost. Not every kubelet ends a forward when
+/// its Pod has gone.
+const EVENT_SILENCE: Duration = Duration::from_secs(40);
+/// For the beginning of an answer that is in the agent's memory already.
+const READ: Duration = Duration::from_secs(15);
+/// For one that it must think about: a plan for a large cluster, or records to write.
+const THOUGHT: Duration = Duration::from_secs(60);
 
 /// Why no answer came.
 #[derive(Debug, thiserror::Error)]
@@ -40,29 +60,86 @@ pub(crate) enum TransportError {
         /// Why.
         reason: String,
     },
-    /// The agent asks for a token, and none could be had.
+    /// The API server, which leads to the agent and gives out its tokens, refused or cannot be asked.
     #[error("{0}")]
-    Token(Box<Failure>),
+    Cluster(Box<Failure>),
     /// The answer ended early.
     #[error("the agent's answer broke off: {0}")]
     BrokeOff(String),
+}
+
+/// What the agent is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// The HTTP method.
+    pub(crate) method: Method,
+    /// Path and query; begins with `/`.
+    pub(crate) path: String,
+    /// JSON.
+    pub(crate) body: Option<Bytes>,
+    /// The id of the last event that was seen, where events are asked for again.
+    pub(crate) last_event: Option<String>,
 }
 
 /// An answer: its status, and its body as it comes.
 pub(crate) struct Answer {
     /// The HTTP status.
     pub(crate) status: u16,
+    /// The version that the agent says it is of.
+    pub(crate) version: Option<String>,
     /// Pieces of the body.
     pub(crate) body: BoxStream<'static, Result<Bytes, TransportError>>,
 }
 
 /// Carries a request to the agent and the answer back.
 pub(crate) trait Transport: std::fmt::Debug + Send + Sync {
-    /// Sends. `path` begins with `/`; an answer with any status is no error.
-    fn send(
-        &self,
-        method: http::Method,
-        path: String,
-        body: Option<Bytes>,
-    ) -> BoxFuture<'_, Result<Answer, TransportError>>;
+    /// Sends. An answer with any status is no error.
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>>;
+}
+
+// === impl Ask ===
+
+impl Ask {
+    /// A request without a body.
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), body: None, last_event: None }
+    }
+
+    /// Whether anything is changed by it, so that it must not be sent twice.
+    fn changes(&self) -> bool {
+        self.method != Method::GET && self.path != "/v1/plans"
+    }
+
+    /// Whether the agent answers it to everybody.
+    fn is_open(&self) -> bool {
+        ["/version", "/livez"].contains(&self.path.as_str())
+    }
+
+    /// How long the beginning of the answer may take.
+    fn patience(&self) -> Duration {
+        if self.method == Method::GET { READ } else { THOUGHT }
+    }
+
+    /// How long the answer may be silent once it has begun.
+    fn silence(&self) -> Duration {
+        if self.path.ends_with("/events") { EVENT_SILENCE } else { SILENCE }
+    }
+
+    /// Its headers but for the token.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.body.is_some() {
+            headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        }
+        // What cannot be a header was not an id: without it the present state comes, which is never wrong.
+        if let Some(Ok(last)) = self.last_event.as_deref().map(http::HeaderValue::from_str) {
+            headers.insert("last-event-id", last);
+        }
+        headers
+    }
+}
+
+/// The version in the headers of an answer.
+fn version(headers: &HeaderMap) -> Option<String> {
+    headers.get(names::VERSION_HEADER)?.to_str().ok().map(str::to_owned)
 }

@@ -105,7 +105,7 @@ impl From<Problem> for Failure {
 impl From<TransportError> for Failure {
     fn from(error: TransportError) -> Self {
         match error {
-            TransportError::Token(failure) => *failure,
+            TransportError::Cluster(failure) => *failure,
             error => Self::AgentUnreachable(error.to_string()),
         }
     }

@@ -20,7 +20,7 @@ pub use plan::{Plan, PlanList, PlanRequest};
 pub use problem::Problem;
 pub use quantity::{Amounts, Quantity};
 pub use rotation::{CancelRequest, Phase, Rotation, RotationList, RotationRequest};
-pub use version::VersionInfo;
+pub use version::{Skew, VersionInfo};
 
 /// The `apiVersion` of every object that we serve or print.
 pub const API_VERSION: &str = "kubectl-rotate.dev/v1";

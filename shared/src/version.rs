@@ -19,18 +19,35 @@ impl VersionInfo {
         Self { version: env!("CARGO_PKG_VERSION").to_owned(), api: "v1".to_owned() }
     }
 
-    /// Whether two programs can work together: same major version, minor versions at most one apart.
+    /// How this program and an agent of that version get on: they work together while they are of the same major version and
+    /// their minor versions are at most one apart.
     #[must_use]
-    pub fn compatible_with(&self, other: &Self) -> bool {
-        let parts = |text: &str| -> Option<(u64, u64)> {
-            let mut numbers = text.split('.').map(str::parse::<u64>);
-            Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-        };
-        match (parts(&self.version), parts(&other.version)) {
-            (Some((major, minor)), Some((other_major, other_minor))) => {
-                major == other_major && minor.abs_diff(other_minor) <= 1
-            }
-            _ => false,
+    pub fn skew(&self, agent: &str) -> Skew {
+        let (Some(ours), Some(theirs)) = (parts(&self.version), parts(agent)) else { return Skew::Unknown };
+        if ours.0 == theirs.0 && ours.1.abs_diff(theirs.1) <= 1 {
+            Skew::Fits
+        } else if theirs < ours {
+            Skew::AgentTooOld
+        } else {
+            Skew::AgentTooNew
         }
     }
+}
+
+/// How far an agent's version is from this program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skew {
+    /// They work together.
+    Fits,
+    /// The agent is to be upgraded.
+    AgentTooOld,
+    /// This program is to be upgraded.
+    AgentTooNew,
+    /// One of the two is no version.
+    Unknown,
+}
+
+fn parts(version: &str) -> Option<(u64, u64)> {
+    let mut numbers = version.split('.').map(str::parse::<u64>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -11,7 +11,8 @@ use rotate_shared::plan::{
 use rotate_shared::rotation::{Outcome, PhaseSpan, Progress, RequestedBy, Waiting};
 use rotate_shared::{
     API_VERSION, Amounts, CacheInfo, CancelRequest, Code, FeedInfo, NodeList, NodeSummary, Options, OptionsRequest,
-    Phase, Plan, PlanList, PlanRequest, Problem, Rotation, RotationList, RotationRequest, SurgeMode, Then, VersionInfo,
+    Phase, Plan, PlanList, PlanRequest, Problem, Rotation, RotationList, RotationRequest, Skew, SurgeMode, Then,
+    VersionInfo,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -379,16 +380,19 @@ fn version() {
 }
 
 #[test]
-fn versions_at_most_one_minor_apart_work_together() {
-    let version = |text: &str| VersionInfo { version: text.to_owned(), api: "v1".to_owned() };
-    for (one, other, compatible) in [
-        ("1.2.3", "1.2.9", true),
-        ("1.2.3", "1.3.0", true),
-        ("1.2.3", "1.4.0", false),
-        ("1.2.3", "2.2.3", false),
-        ("1.2.3", "what", false),
+fn versions_at_most_one_minor_apart_work_together_and_of_others_the_older_is_named() {
+    let ours = VersionInfo { version: "1.2.3".to_owned(), api: "v1".to_owned() };
+    for (agent, skew) in [
+        ("1.2.9", Skew::Fits),
+        ("1.1.0", Skew::Fits),
+        ("1.3.0-rc.1", Skew::Fits),
+        ("1.0.9", Skew::AgentTooOld),
+        ("0.2.3", Skew::AgentTooOld),
+        ("1.4.0", Skew::AgentTooNew),
+        ("2.2.3", Skew::AgentTooNew),
+        ("1", Skew::Unknown),
+        ("what", Skew::Unknown),
     ] {
-        assert_eq!(version(one).compatible_with(&version(other)), compatible, "{one} {other}");
-        assert_eq!(version(other).compatible_with(&version(one)), compatible, "{other} {one}");
+        assert_eq!(ours.skew(agent), skew, "{agent}");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct AuditLog(PathBuf);
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mark(usize);
 
-/// One request. A watch is there from when it starts; anything else once it is answered.
+/// One request. A watch and a port-forward are there from when they start; anything else once it is answered.
 #[derive(Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request {
@@ -80,8 +80,13 @@ impl AuditLog {
         // The last line may be half written.
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let request: Request = serde_json::from_str(line)?;
-            let is_end_of_watch = request.stage == "ResponseComplete" && request.verb == "watch";
-            if !is_end_of_watch || !requests.iter().any(|seen| seen.id == request.id) {
+            let complete = request.stage == "ResponseComplete";
+            let is_end_of_watch = complete && request.verb == "watch";
+            // The end of a forward comes when somebody is gone already, and so after a later mark.
+            let is_end_of_forward = complete && request.code() == 101;
+            let seen = |requests: &[Request]| requests.iter().any(|seen| seen.id == request.id);
+            let is_told_already = is_end_of_forward || is_end_of_watch && seen(&requests);
+            if !is_told_already {
                 requests.push(request);
             }
         }

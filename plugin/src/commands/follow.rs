@@ -1,9 +1,10 @@
 //! Rotations followed to their end: progress shown, time limit and Ctrl-C honoured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use jiff::{SignedDuration, Timestamp};
 use rotate_agent::clock::Clock;
 use rotate_shared::{Code, Phase, Rotation, exit};
 use tokio::sync::mpsc;
@@ -11,15 +12,21 @@ use tokio::task::JoinSet;
 
 use super::session::{Connected, Session};
 use crate::connect::Agent;
+use crate::connect::api::Told;
 use crate::failure::Failure;
 use crate::output::progress::Progress;
 
 /// More rotations than this are asked for together, every [`POLL`], instead of by a connection each.
 const MOST_STREAMS: usize = 16;
 const POLL: Duration = Duration::from_secs(2);
-/// An agent that changes its leader is back within its lease; one that is silent for longer is gone.
-const PATIENCE: u32 = 12;
+/// The first attempt to go on after a connection broke; each further one waits twice as long, up to [`RETRY`].
+const FIRST_RETRY: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_secs(5);
+/// An agent that changes its leader, or whose Pods are all replaced, is back by then; one that is silent for longer is
+/// gone.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+/// What lasted this long was a connection, and no failed attempt at one.
+const LASTING: SignedDuration = SignedDuration::from_secs(10);
 
 /// How following ended, with the last known states in the order asked for.
 #[derive(Debug)]
@@ -39,6 +46,19 @@ impl Followed {
             Self::Over(rotations) | Self::TimedOut(rotations) | Self::Interrupted(rotations) => rotations,
         }
     }
+}
+
+/// What the watchers tell.
+#[derive(Debug)]
+enum News {
+    /// The present state of a rotation.
+    State(Box<Rotation>),
+    /// The connection that tells of this rotation, or of all, broke; it is made anew.
+    Lost(String, Failure),
+    /// It is there again.
+    Back(String),
+    /// It cannot be made anew.
+    Over(Failure),
 }
 
 /// Follows these rotations. `each` sees every new state.
@@ -71,6 +91,7 @@ pub(super) async fn until_over(
     tokio::pin!(time_is_up);
     let interrupted = interrupted().fuse();
     tokio::pin!(interrupted);
+    let mut lost = BTreeSet::new();
     let states = |known: &BTreeMap<String, Rotation>| order.iter().map(|id| known[id].clone()).collect::<Vec<_>>();
     let followed = loop {
         if known.values().all(|rotation| rotation.phase.is_terminal()) {
@@ -89,8 +110,22 @@ pub(super) async fn until_over(
             news = news.recv() => {
                 let Some(news) = news else { break Followed::Over(states(&known)) };
                 let rotation = match news {
-                    Ok(rotation) => rotation,
-                    Err(failure) => {
+                    News::State(rotation) => *rotation,
+                    News::Lost(which, failure) => {
+                        // Several connections to one agent break together: that is said once.
+                        if lost.is_empty() {
+                            session.console.note(&format!("The connection to the agent broke, trying to go on: {failure}"));
+                        }
+                        lost.insert(which);
+                        continue;
+                    }
+                    News::Back(which) => {
+                        if lost.remove(&which) && lost.is_empty() {
+                            session.console.note("Following again.");
+                        }
+                        continue;
+                    }
+                    News::Over(failure) => {
                         progress.finish();
                         say(session, connected, &states(&known), "The agent was lost");
                         return Err(failure);
@@ -120,11 +155,7 @@ async fn interrupted() {
 }
 
 /// States as they come, until the watchers are dropped.
-fn watch(
-    agent: &Agent,
-    clock: Clock,
-    known: &BTreeMap<String, Rotation>,
-) -> (mpsc::Receiver<Result<Rotation, Failure>>, JoinSet<()>) {
+fn watch(agent: &Agent, clock: Clock, known: &BTreeMap<String, Rotation>) -> (mpsc::Receiver<News>, JoinSet<()>) {
     let (sender, receiver) = mpsc::channel(64);
     let mut watchers = JoinSet::new();
     let live: Vec<String> =
@@ -139,19 +170,25 @@ fn watch(
     (receiver, watchers)
 }
 
-/// One rotation by its events; a broken connection is made anew, and the present state comes first.
-async fn stream(agent: Agent, clock: Clock, id: String, sender: mpsc::Sender<Result<Rotation, Failure>>) {
-    let mut failures = 0;
+/// One rotation by its events. A connection that broke is made anew, and goes on after the last event.
+async fn stream(agent: Agent, clock: Clock, id: String, sender: mpsc::Sender<News>) {
+    let mut retry = Retry::new(clock);
+    let mut last = None;
     loop {
-        let failure = match agent.events(&id).await {
+        let failure = match agent.events(&id, last.clone()).await {
             Ok(mut events) => {
+                let opened = clock.now();
+                if retry.is_lost() && sender.send(News::Back(id.clone())).await.is_err() {
+                    return;
+                }
                 let mut broken = None;
-                while let Some(event) = events.next().await {
-                    match event {
-                        Ok(rotation) => {
-                            failures = 0;
+                while let Some(told) = events.next().await {
+                    match told {
+                        Ok(Told { event, rotation }) => {
+                            retry.succeeded();
+                            last = event;
                             let over = rotation.phase.is_terminal();
-                            if sender.send(Ok(rotation)).await.is_err() || over {
+                            if sender.send(News::State(Box::new(rotation))).await.is_err() || over {
                                 return;
                             }
                         }
@@ -161,50 +198,103 @@ async fn stream(agent: Agent, clock: Clock, id: String, sender: mpsc::Sender<Res
                         }
                     }
                 }
+                if clock.now().duration_since(opened) >= LASTING {
+                    retry.succeeded();
+                    // An end in order: as when the token with which it began has ended. Only what then fails is news.
+                    if broken.is_none() {
+                        continue;
+                    }
+                }
                 broken.unwrap_or_else(|| Failure::AgentUnreachable("the agent ended the connection".to_owned()))
             }
-            Err(failure) => failure,
+            Err(failure) => {
+                // What the event led to is no longer there: without it the present state comes.
+                if matches!(&failure, Failure::Problem(problem) if problem.status == 410) {
+                    last = None;
+                }
+                failure
+            }
         };
-        failures += 1;
-        let lasting = !matches!(failure, Failure::AgentUnreachable(_)) && !is_passing(&failure);
-        if lasting || failures > PATIENCE {
-            // Nobody listens any more: nothing is lost.
-            let _ = sender.send(Err(failure)).await;
+        if !retry.goes_on(failure, &id, &sender).await {
             return;
         }
-        clock.sleep(if failures == 1 { Duration::from_millis(200) } else { RETRY }).await;
     }
 }
 
 /// Many rotations by asking for all of them.
-async fn poll(agent: Agent, clock: Clock, ids: Vec<String>, sender: mpsc::Sender<Result<Rotation, Failure>>) {
-    let mut failures = 0;
+async fn poll(agent: Agent, clock: Clock, ids: Vec<String>, sender: mpsc::Sender<News>) {
+    let mut retry = Retry::new(clock);
     loop {
         match agent.rotations().await {
             Ok(rotations) => {
-                failures = 0;
+                if retry.is_lost() && sender.send(News::Back(String::new())).await.is_err() {
+                    return;
+                }
+                retry.succeeded();
                 for rotation in rotations.into_iter().filter(|rotation| ids.contains(&rotation.id)) {
-                    if sender.send(Ok(rotation)).await.is_err() {
+                    if sender.send(News::State(Box::new(rotation))).await.is_err() {
                         return;
                     }
                 }
                 clock.sleep(POLL).await;
             }
             Err(failure) => {
-                failures += 1;
-                if failures > PATIENCE {
-                    let _ = sender.send(Err(failure)).await;
+                if !retry.goes_on(failure, "", &sender).await {
                     return;
                 }
-                clock.sleep(RETRY).await;
             }
         }
     }
 }
 
-/// Whether asking again may help: the agent is starting, or the API server behind it stumbles.
+/// How a broken connection is made anew: with growing pauses, until the patience is used up.
+struct Retry {
+    clock: Clock,
+    since: Option<Timestamp>,
+    pause: Duration,
+}
+
+impl Retry {
+    fn new(clock: Clock) -> Self {
+        Self { clock, since: None, pause: FIRST_RETRY }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.since.is_some()
+    }
+
+    fn succeeded(&mut self) {
+        *self = Self::new(self.clock);
+    }
+
+    /// Tells of the failure and waits; not where asking again cannot help, or nobody listens any more.
+    async fn goes_on(&mut self, failure: Failure, which: &str, sender: &mpsc::Sender<News>) -> bool {
+        let now = self.clock.now();
+        let lost = now.duration_since(*self.since.get_or_insert(now));
+        // Another agent may see a record a moment later than the one that has told of it.
+        let unseen = matches!(&failure, Failure::Problem(problem) if problem.code == Code::NotFound) && lost < LASTING;
+        if !(is_passing(&failure) || unseen) || lost >= PATIENCE {
+            let _ = sender.send(News::Over(failure)).await;
+            return false;
+        }
+        if sender.send(News::Lost(which.to_owned(), failure)).await.is_err() {
+            return false;
+        }
+        self.clock.sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(RETRY);
+        true
+    }
+}
+
+/// Whether asking again may help: the way to the agent is broken, the agent is starting, the API server stumbles.
 fn is_passing(failure: &Failure) -> bool {
-    matches!(failure, Failure::Problem(problem) if matches!(problem.code, Code::NotReady | Code::UpstreamFailed))
+    match failure {
+        Failure::AgentUnreachable(_) | Failure::Cluster(_) => true,
+        Failure::Problem(problem) => {
+            matches!(problem.code, Code::NotReady | Code::UpstreamFailed) || problem.status == 410
+        }
+        _ => false,
+    }
 }
 
 /// The exit code of rotations that are over.

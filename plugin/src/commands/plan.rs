@@ -32,12 +32,14 @@ pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
                 ask_evictions: args.ask_evictions,
             };
             match session.remote_agent(Account::Viewer).await? {
-                Some(agent) => agent.plan(&request).await?,
-                None if session.agent.embedded => Embedded::plan(session, &request).await?,
-                None => {
-                    session.console.note("No agent was asked: reading the cluster with your kubeconfig.");
-                    snapshot::plan_cluster(session, &args.target, &args.options, args.ask_evictions).await?
-                }
+                None => Embedded::plan(session, &request).await?,
+                Some(agent) => match agent.plan(&request).await {
+                    Err(failure) if session.agent.agent_url.is_none() && leaves_it_to_us(&failure) => {
+                        session.console.note(&format!("Reading the cluster with your kubeconfig: {failure}"));
+                        snapshot::plan_cluster(session, &args.target, &args.options, args.ask_evictions).await?
+                    }
+                    plans => plans?,
+                },
             }
         }
     };
@@ -71,6 +73,11 @@ fn asked(plans: &[Plan]) -> String {
         0 => format!("Asked the API server about {evictions}: it would accept each of them now (dry run)."),
         refused => format!("Asked the API server about {evictions}: it would refuse {refused} of them now (dry run)."),
     }
+}
+
+/// Whether there is no agent to ask, or none that this person may ask: their own kubeconfig may still be good for a plan.
+fn leaves_it_to_us(failure: &Failure) -> bool {
+    matches!(failure, Failure::AgentUnreachable(_) | Failure::NotAuthorised(_) | Failure::Unauthenticated(_))
 }
 
 /// What `--exit-code` tells.

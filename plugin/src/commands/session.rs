@@ -6,7 +6,9 @@ use rotate_agent::PodCache;
 use rotate_agent::clock::Clock;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
+use crate::connect::api_server::ApiServer;
 use crate::connect::embedded::{Embedded, Role};
+use crate::connect::forward::Forward;
 use crate::connect::token::{self, Account, Source};
 use crate::connect::url::Url;
 use crate::connect::{Agent, TransportError};
@@ -42,12 +44,12 @@ impl Session {
         Self { console, clock: Clock::system(), agent, connection, embedded: OnceLock::new() }
     }
 
-    /// The agent that answers at `--agent-url`, its version checked; `None` without that flag.
+    /// The agent that is said to be at `--agent-url`; `None` without that flag. Asks nobody yet.
     ///
     /// # Errors
     ///
-    /// It does not answer, or is of a version that does not fit.
-    pub(crate) async fn remote_agent(&self, account: Account) -> Result<Option<Agent>, Failure> {
+    /// What is said contradicts itself or is no address.
+    fn agent_at_url(&self, account: Account) -> Result<Option<Agent>, Failure> {
         if self.agent.pod_cache.is_some() && !self.agent.embedded {
             return Err(Failure::Usage(
                 "--pod-cache says how an agent inside this command reads: it goes with --embedded".to_owned(),
@@ -59,25 +61,53 @@ impl Session {
                 "--agent-url and --embedded together are not clear: give one of them".to_owned(),
             ));
         }
-        // A token for the API server must not be shown to the agent.
-        let token = self.connection.token.clone().filter(|token| token::is_for_agent(token));
-        let connection = ConnectionFlags {
-            token: self.connection.token.clone().filter(|_| token.is_none()),
-            ..self.connection.clone()
-        };
-        let source = Source::new(connection, self.agent.agent_namespace.clone(), account);
-        let transport = Url::new(url, token, Some(source)).map_err(|error| match error {
+        let (given, connection) = self.credentials();
+        let source = Source::new(connection, self.agent.agent_namespace.clone(), account, self.clock);
+        let source = source.beginning_with(given);
+        let hint = format!(". Is the port forwarded? As in: {}", self.port_forward());
+        let transport = Url::new(url, Some(source), hint).map_err(|error| match error {
             TransportError::Address { .. } => Failure::Usage(error.to_string()),
             _ => error.into(),
         })?;
-        let agent = Agent::new(transport, self.clock).patient(self.connection.request_timeout.map(|timeout| timeout.0));
-        agent.check_version().await.map_err(|failure| match failure {
-            Failure::AgentUnreachable(reason) => {
-                Failure::AgentUnreachable(format!("{reason}. Is the port forwarded? As in: {}", self.port_forward()))
-            }
-            other => other,
-        })?;
-        Ok(Some(agent))
+        Ok(Some(self.speaking(Agent::new(transport, self.clock))))
+    }
+
+    /// The agent that is installed in the cluster, behind a port-forward. Asks nobody yet.
+    ///
+    /// # Errors
+    ///
+    /// The kubeconfig is of no use.
+    async fn agent_in_cluster(&self, account: Account) -> Result<Agent, Failure> {
+        let (given, connection) = self.credentials();
+        let cluster = ApiServer::connect(&connection).await?;
+        let namespace = &self.agent.agent_namespace;
+        let source = Source::of(cluster.clone(), namespace.clone(), account, self.clock).beginning_with(given);
+        Ok(self.speaking(Agent::new(Forward::new(cluster, namespace.clone(), source), self.clock)))
+    }
+
+    /// `--token` for the agent, where it is made out to it, and the flags for the API server. A token for the API server
+    /// must not be shown to the agent.
+    fn credentials(&self) -> (Option<String>, ConnectionFlags) {
+        let given = self.connection.token.clone().filter(|token| token::is_for_agent(token));
+        let token = self.connection.token.clone().filter(|_| given.is_none());
+        (given, ConnectionFlags { token, ..self.connection.clone() })
+    }
+
+    fn speaking(&self, agent: Agent) -> Agent {
+        agent.patient(self.connection.request_timeout.map(|timeout| timeout.0))
+    }
+
+    /// An agent outside of this process: at `--agent-url`, else the installed one. `None` with `--embedded`.
+    ///
+    /// # Errors
+    ///
+    /// The flags contradict each other, or the kubeconfig is of no use.
+    pub(crate) async fn remote_agent(&self, account: Account) -> Result<Option<Agent>, Failure> {
+        match self.agent_at_url(account)? {
+            Some(agent) => Ok(Some(agent)),
+            None if self.agent.embedded => Ok(None),
+            None => self.agent_in_cluster(account).await.map(Some),
+        }
     }
 
     /// An agent that can act: remote, or inside this process with `--embedded`.
@@ -89,19 +119,11 @@ impl Session {
         if let Some(agent) = self.remote_agent(role.account()).await? {
             return Ok(Connected { agent, embedded: false });
         }
-        if self.agent.embedded {
-            let embedded = Embedded::start(self, role).await?;
-            let agent = embedded.agent();
-            // A command connects once.
-            let _ = self.embedded.set(embedded);
-            return Ok(Connected { agent, embedded: true });
-        }
-        Err(Failure::AgentUnreachable(format!(
-            "no agent to ask: forward its port ({}) and give --agent-url http://{}, or run one inside this command \
-             with --embedded",
-            self.port_forward(),
-            rotate_shared::names::CONTROL_ADDR,
-        )))
+        let embedded = Embedded::start(self, role).await?;
+        let agent = embedded.agent();
+        // A command connects once.
+        let _ = self.embedded.set(embedded);
+        Ok(Connected { agent, embedded: true })
     }
 
     /// Asks, with no as the answer to everything but `y` and `yes`.
@@ -142,9 +164,11 @@ impl Session {
     /// The flags that lead to the same agent again, for a command to type next. Secrets are left out.
     pub(crate) fn flags_again(&self) -> String {
         let connection = &self.connection;
+        let namespace = self.agent.agent_namespace.clone();
         let kubeconfig = connection.kubeconfig.as_ref().map(|path| path.display().to_string());
         let given = [
             ("--agent-url", self.agent.agent_url.clone()),
+            ("--agent-namespace", Some(namespace).filter(|name| name != rotate_shared::names::NAMESPACE)),
             ("--kubeconfig", kubeconfig),
             ("--context", connection.context.clone()),
             ("--cluster", connection.cluster.clone()),

@@ -6,8 +6,7 @@ use serde::Serialize;
 use super::Ended;
 use super::session::Session;
 use crate::cli::VersionArgs;
-use crate::connect::Agent;
-use crate::connect::url::Url;
+use crate::connect::token::Account;
 use crate::failure::Failure;
 use crate::output::{Format, format};
 
@@ -27,15 +26,7 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
         return Err(Failure::Usage("--output must be 'yaml' or 'json'".to_owned()));
     }
     // The agent's version is wanted even where it is one that this program would not work with.
-    let agent_version = match &session.agent.agent_url {
-        Some(url) if !args.client => Some(
-            Agent::new(Url::new(url, None, None)?, session.clock)
-                .patient(session.connection.request_timeout.map(|timeout| timeout.0))
-                .version()
-                .await?,
-        ),
-        _ => None,
-    };
+    let agent_version = if args.client { None } else { of_agent(session).await? };
     let versions = Versions { client_version: VersionInfo::current(), agent_version };
     session.console.data(&match printing.format {
         Format::Json => format::json(&versions),
@@ -49,4 +40,23 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
         }
     })?;
     Ok(exit::DONE)
+}
+
+/// The agent's version. That there is no agent, or no cluster, is no failure of this program's own version.
+async fn of_agent(session: &Session) -> Result<Option<VersionInfo>, Failure> {
+    let named = session.agent.agent_url.is_some();
+    let agent = match session.remote_agent(Account::Viewer).await {
+        Ok(Some(agent)) => agent,
+        Ok(None) => return Ok(None),
+        Err(Failure::Cluster(_)) if !named => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    match agent.version().await {
+        Ok(version) => Ok(Some(version)),
+        Err(failure) if named => Err(failure),
+        Err(failure) => {
+            session.console.note(&format!("The version of the agent is not known: {failure}"));
+            Ok(None)
+        }
+    }
 }

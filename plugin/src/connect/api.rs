@@ -1,6 +1,7 @@
 //! The agent's API, typed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,22 +11,19 @@ use http::Method;
 use rotate_agent::clock::Clock;
 use rotate_shared::plan::PlanRequest;
 use rotate_shared::{
-    CacheInfo, CancelRequest, Code, NodeList, Plan, PlanList, Problem, Rotation, RotationList, RotationRequest,
+    CacheInfo, CancelRequest, Code, NodeList, Plan, PlanList, Problem, Rotation, RotationList, RotationRequest, Skew,
     VersionInfo,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::sse::Decoder;
-use super::{Answer, Transport, TransportError};
+use super::sse::{Decoder, Event};
+use super::{Answer, Ask, Transport, TransportError, trace};
 use crate::args::RotationRef;
 use crate::failure::Failure;
 
 /// Answers are a few kilobytes a Pod or node; what is longer is not ours.
 const LARGEST_ANSWER: usize = 256 << 20;
-
-/// Where every agent of every version tells its own.
-pub(super) const VERSION_PATH: &str = "/version";
 
 /// How often an agent that has just started is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -39,12 +37,23 @@ pub(crate) struct Agent {
     clock: Clock,
     /// How long an answer may take; following a rotation has no limit.
     patience: Option<Duration>,
+    /// Whether its version is known to fit: before that, nothing is changed through it.
+    fits: Arc<AtomicBool>,
+}
+
+/// A state of a rotation, as its events tell of it.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Where to go on after it.
+    pub(crate) event: Option<String>,
+    /// The state.
+    pub(crate) rotation: Rotation,
 }
 
 impl Agent {
     /// An agent behind this transport, whatever its version.
     pub(crate) fn new(transport: impl Transport + 'static, clock: Clock) -> Self {
-        Self { transport: Arc::new(transport), clock, patience: None }
+        Self { transport: Arc::new(transport), clock, patience: None, fits: Arc::default() }
     }
 
     /// Bounds each request, as `--request-timeout` says.
@@ -53,27 +62,16 @@ impl Agent {
         self
     }
 
-    /// The agent's version.
+    /// The agent's version, whether it fits or not.
     pub(crate) async fn version(&self) -> Result<VersionInfo, Failure> {
-        self.call(Method::GET, VERSION_PATH.to_owned(), None::<&()>).await
-    }
-
-    /// Refuses an agent that is more than one minor version away.
-    pub(crate) async fn check_version(&self) -> Result<(), Failure> {
-        let (ours, theirs) = (VersionInfo::current(), self.version().await?);
-        if ours.compatible_with(&theirs) {
-            return Ok(());
-        }
-        Err(Failure::OtherVersion(format!(
-            "the agent is version {}, this is kubectl-rotate {}: at most one minor version may lie between them; \
-             upgrade the older one",
-            theirs.version, ours.version
-        )))
+        // Where every agent of every version tells its own.
+        let answer = self.ask(Ask::new(Method::GET, "/version")).await?;
+        if answer.is_success() { read(&answer.body) } else { Err(refusal(answer.status, &answer.body)) }
     }
 
     /// What the agent's cache holds, and what keeps it from being whole.
     pub(crate) async fn cache(&self) -> Result<CacheInfo, Failure> {
-        self.call(Method::GET, "/v1/cache".to_owned(), None::<&()>).await
+        self.get("/v1/cache".to_owned()).await
     }
 
     /// Plans, one a node.
@@ -94,13 +92,13 @@ impl Agent {
     }
 
     async fn filtered(&self, query: &str) -> Result<Vec<Rotation>, Failure> {
-        let list: RotationList = self.call(Method::GET, format!("/v1/rotations{query}"), None::<&()>).await?;
+        let list: RotationList = self.get(format!("/v1/rotations{query}")).await?;
         Ok(list.items)
     }
 
     /// One rotation.
     pub(crate) async fn rotation(&self, id: &str) -> Result<Rotation, Failure> {
-        self.call(Method::GET, format!("/v1/rotations/{id}"), None::<&()>).await
+        self.get(format!("/v1/rotations/{id}")).await
     }
 
     /// The rotations that are meant: one by id, all of a batch, the live or last one of a node.
@@ -144,22 +142,44 @@ impl Agent {
     /// The fleet.
     pub(crate) async fn nodes(&self, selector: Option<&str>) -> Result<NodeList, Failure> {
         let query = selector.map(|selector| format!("?selector={}", encoded(selector))).unwrap_or_default();
-        self.call(Method::GET, format!("/v1/nodes{query}"), None::<&()>).await
+        self.get(format!("/v1/nodes{query}")).await
     }
 
-    /// The states of a rotation as they come, the present one first. Ends where the connection ends.
-    pub(crate) async fn events(&self, id: &str) -> Result<BoxStream<'static, Result<Rotation, Failure>>, Failure> {
-        let answer = self.transport.send(Method::GET, format!("/v1/rotations/{id}/events"), None).await?;
-        let answer = refused(answer).await?;
+    /// The states of a rotation as they come: the present one first, unless it is that of event `last`. Ends where the
+    /// connection ends.
+    pub(crate) async fn events(
+        &self,
+        id: &str,
+        last: Option<String>,
+    ) -> Result<BoxStream<'static, Result<Told, Failure>>, Failure> {
+        let ask = Ask { last_event: last, ..Ask::new(Method::GET, format!("/v1/rotations/{id}/events")) };
+        trace::asking(&ask);
+        let answer = self.transport.send(ask).await?;
+        let body = match answer.status {
+            200..300 => answer.body,
+            status => {
+                let body = whole(answer.body).await?;
+                return Err(refusal(status, &body));
+            }
+        };
+        self.check(answer.version.as_deref()).await?;
         let mut decoder = Decoder::default();
-        let events = answer.body.flat_map(move |piece| {
-            let events: Vec<Result<Rotation, Failure>> = match piece {
-                Ok(piece) => decoder.feed(&piece).iter().map(|event| read(event.as_bytes())).collect(),
+        let events = body.flat_map(move |piece| {
+            let told = |event: Event| {
+                let rotation = read(event.data.as_bytes())?;
+                Ok(Told { event: event.id, rotation })
+            };
+            let events: Vec<Result<Told, Failure>> = match piece {
+                Ok(piece) => decoder.feed(&piece).into_iter().map(told).collect(),
                 Err(error) => vec![Err(error.into())],
             };
             futures::stream::iter(events)
         });
         Ok(events.boxed())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, Failure> {
+        self.call(Method::GET, path, None::<&()>).await
     }
 
     async fn call<B: Serialize, T: DeserializeOwned>(
@@ -169,50 +189,109 @@ impl Agent {
         body: Option<&B>,
     ) -> Result<T, Failure> {
         let body = body.map(|body| serde_json::to_vec(body).expect("wire types can be written as JSON"));
-        let body = body.map(Bytes::from);
+        let ask = Ask { body: body.map(Bytes::from), ..Ask::new(method, path) };
+        if ask.changes() {
+            self.know_version().await?;
+        }
         let mut times = 0;
         let answer = loop {
-            let answer = async {
-                let answer = self.transport.send(method.clone(), path.clone(), body.clone()).await?;
-                let answer = refused(answer).await?;
-                Ok::<_, Failure>(whole(answer).await?)
-            };
-            let answer = match self.patience {
-                None => answer.await,
-                Some(patience) => tokio::time::timeout(patience, answer).await.unwrap_or_else(|_| {
-                    let seconds = patience.as_secs_f64();
-                    Err(Failure::AgentUnreachable(format!("the agent did not answer within {seconds} s")))
-                }),
-            };
-            match answer {
-                Err(Failure::Problem(problem)) if problem.code == Code::NotReady && times < TIMES => {
+            let answer = self.ask(ask.clone()).await?;
+            // What an agent of another version refuses or answers need not mean what it seems to.
+            if answer.version.is_some() || answer.is_success() {
+                self.check(answer.version.as_deref()).await?;
+            }
+            if answer.is_success() {
+                break answer;
+            }
+            match refusal(answer.status, &answer.body) {
+                Failure::Problem(problem) if problem.code == Code::NotReady && times < TIMES => {
                     times += 1;
                     self.clock.sleep(AGAIN).await;
                 }
-                answer => break answer?,
+                refusal => return Err(refusal),
             }
         };
-        read(&answer)
+        read(&answer.body)
+    }
+
+    /// Sends, within the time that a person allows.
+    async fn ask(&self, ask: Ask) -> Result<Whole, Failure> {
+        let answered = async {
+            trace::asking(&ask);
+            let asked = self.clock.now();
+            let path = ask.path.clone();
+            let Answer { status, version, body } = self.transport.send(ask).await?;
+            let body = whole(body).await?;
+            trace::answered(&path, status, self.clock.now().duration_since(asked), &body);
+            Ok(Whole { status, version, body })
+        };
+        match self.patience {
+            None => answered.await,
+            Some(patience) => tokio::time::timeout(patience, answered).await.unwrap_or_else(|_| {
+                let seconds = patience.as_secs_f64();
+                Err(Failure::AgentUnreachable(format!("the agent did not answer within {seconds} s")))
+            }),
+        }
+    }
+
+    /// Refuses an agent that is more than one minor version away. One that does not say its version is asked for it.
+    async fn check(&self, said: Option<&str>) -> Result<(), Failure> {
+        let Some(version) = said else { return self.know_version().await };
+        fitting(&VersionInfo::current(), version)?;
+        self.fits.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn know_version(&self) -> Result<(), Failure> {
+        if self.fits.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        fitting(&VersionInfo::current(), &self.version().await?.version)?;
+        self.fits.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
-/// Turns an answer that is a refusal into a failure.
-async fn refused(answer: Answer) -> Result<Answer, Failure> {
-    if (200..300).contains(&answer.status) {
-        return Ok(answer);
+/// Whether an agent of that version can be worked with, and which of the two is to be upgraded if not.
+fn fitting(ours: &VersionInfo, agent: &str) -> Result<(), Failure> {
+    let upgrade = match ours.skew(agent) {
+        Skew::Fits => return Ok(()),
+        Skew::AgentTooOld => "Upgrade the agent: kubectl rotate install --apply",
+        Skew::AgentTooNew => "Upgrade this program: kubectl krew upgrade rotate",
+        Skew::Unknown => "Install the agent that belongs to this program: kubectl rotate install --apply",
+    };
+    Err(Failure::OtherVersion(format!(
+        "the agent is version {agent}, this is kubectl-rotate {}: at most one minor version may lie between them. \
+         {upgrade}",
+        ours.version
+    )))
+}
+
+/// An answer that is all there.
+struct Whole {
+    status: u16,
+    version: Option<String>,
+    body: Vec<u8>,
+}
+
+impl Whole {
+    fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
     }
-    let status = answer.status;
-    let body = whole(answer).await?;
-    match serde_json::from_slice::<Problem>(&body) {
-        Ok(problem) => Err(problem.into()),
+}
+
+/// What an answer that is no success says.
+fn refusal(status: u16, body: &[u8]) -> Failure {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) => problem.into(),
         // Something else than the agent listens there, or a proxy answers for it.
-        Err(_) => Err(Failure::AgentUnreachable(format!("what answered is not the agent: HTTP status {status}"))),
+        Err(_) => Failure::AgentUnreachable(format!("what answered is not the agent: HTTP status {status}")),
     }
 }
 
-async fn whole(mut answer: Answer) -> Result<Vec<u8>, TransportError> {
+async fn whole(mut pieces: BoxStream<'static, Result<Bytes, TransportError>>) -> Result<Vec<u8>, TransportError> {
     let mut body = Vec::new();
-    while let Some(piece) = answer.body.next().await {
+    while let Some(piece) = pieces.next().await {
         body.extend_from_slice(&piece?);
         if body.len() > LARGEST_ANSWER {
             return Err(TransportError::BrokeOff("it is far too long".to_owned()));
@@ -240,11 +319,4 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_selector_survives_the_query() {
-        assert_eq!(encoded("a in (b,c),d!=é"), "a%20in%20%28b%2Cc%29%2Cd%21%3D%C3%A9");
-    }
-}
+mod tests;

@@ -229,13 +229,17 @@ fn unusable(error: KubeconfigError) -> Failure {
 pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
     match error {
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => Failure::NotAuthorised(status.message),
+        // It may well answer the next time.
+        kube::Error::Api(status) if status.code == 429 || status.code >= 500 => {
+            Failure::Cluster(format!("the API server answered: {}", status.message))
+        }
         kube::Error::Api(status) => Failure::Other(format!("the API server answered: {}", status.message)),
         error => Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(&error))),
     }
 }
 
 /// The error with its causes, each said once.
-fn whole(error: &dyn std::error::Error) -> String {
+pub(super) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -9,6 +9,7 @@ use rotate_agent::{Agent as Engine, AgentError, Config};
 use rotate_shared::plan::PlanRequest;
 use rotate_shared::{CancelRequest, Phase, Plan, Rotation};
 
+use super::api_server::ApiServer;
 use super::in_process::InProcess;
 use super::token::Account;
 use super::{Agent, cluster};
@@ -265,10 +266,7 @@ async fn ready(session: &Session, engine: &Engine, agent: &Agent) -> Result<(), 
 
 /// A client of the cluster, where that is, and what the agent needs and the cluster does not have.
 async fn reach(session: &Session) -> Result<(Client, String, Vec<Object>), Failure> {
-    let config = cluster::config(&session.connection).await?;
-    let server = config.cluster_url.to_string();
-    let client = rotate_agent::client::production(config)
-        .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+    let ApiServer { client, server, .. } = ApiServer::connect(&session.connection).await?;
     let missing = bootstrap::missing(&client).await.map_err(|error| refused(error, &server))?;
     Ok((client, server, missing))
 }
@@ -286,8 +284,8 @@ async fn leads(engine: &Engine) -> Result<(), Failure> {
             }
             Err(AgentError::Led(Some(holder))) => {
                 return Err(Failure::Blocked(format!(
-                    "{holder} holds the Lease: another agent is at work. Use it with --agent-url; if it has just died, \
-                     try again in 15 s"
+                    "{holder} holds the Lease: another agent is at work. Use it, without --embedded; if it has just \
+                     died, try again in 15 s"
                 )));
             }
             Err(error) => return Err(Failure::Other(format!("failed to {error}"))),

@@ -2,12 +2,11 @@
 
 use axum::Router;
 use axum::body::Body;
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tower::ServiceExt;
 
-use super::{Answer, Transport, TransportError};
+use super::{Answer, Ask, Transport, TransportError};
 
 /// The agent's control router.
 #[derive(Clone, Debug)]
@@ -23,28 +22,20 @@ impl InProcess {
 }
 
 impl Transport for InProcess {
-    fn send(
-        &self,
-        method: http::Method,
-        path: String,
-        body: Option<Bytes>,
-    ) -> BoxFuture<'_, Result<Answer, TransportError>> {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
         async move {
-            let broken = |reason: String| TransportError::Unreachable { at: "this process".to_owned(), reason };
-            let mut request = http::Request::builder().method(method).uri(path);
-            if body.is_some() {
-                request = request.header(http::header::CONTENT_TYPE, "application/json");
-            }
-            let body = body.map_or_else(Body::empty, Body::from);
-            let request = request.body(body).map_err(|error| broken(error.to_string()))?;
+            let headers = ask.headers();
+            let body = ask.body.map_or_else(Body::empty, Body::from);
+            let request = http::Request::builder().method(ask.method).uri(ask.path).body(body);
+            let mut request = request.map_err(|error| TransportError::Unreachable {
+                at: "this process".to_owned(),
+                reason: error.to_string(),
+            })?;
+            *request.headers_mut() = headers;
             let Ok(response) = self.router.clone().oneshot(request).await;
-            let status = response.status().as_u16();
-            let body = response
-                .into_body()
-                .into_data_stream()
-                .map_err(|error| TransportError::BrokeOff(error.to_string()))
-                .boxed();
-            Ok(Answer { status, body })
+            let (head, body) = response.into_parts();
+            let body = body.into_data_stream().map_err(|error| TransportError::BrokeOff(error.to_string())).boxed();
+            Ok(Answer { status: head.status.as_u16(), version: super::version(&head.headers), body })
         }
         .boxed()
     }

@@ -17,6 +17,7 @@ use rotate_agent::surge::plan;
 use rotate_shared::{OptionsRequest, Plan};
 use serde::Deserialize;
 
+use super::api_server::ApiServer;
 use super::cluster;
 use crate::args::Target;
 use crate::commands::Session;
@@ -71,10 +72,7 @@ pub(crate) async fn plan_cluster(
     options: &OptionsRequest,
     ask_evictions: bool,
 ) -> Result<Vec<Plan>, Failure> {
-    let config = cluster::config(&session.connection).await?;
-    let server = config.cluster_url.to_string();
-    let client = rotate_agent::client::production(config)
-        .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+    let ApiServer { client, server, .. } = ApiServer::connect(&session.connection).await?;
     let mut text = String::new();
     for path in LISTS {
         list(&client, path, session.agent.chunk_size, &mut text)

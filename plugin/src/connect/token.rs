@@ -3,17 +3,22 @@
 //! A person's own credential never reaches the agent. It is shown to the API server only, which by its RBAC decides
 //! whether that person may have a token of the account.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
+use rotate_agent::clock::Clock;
 use rotate_shared::names;
 use serde::Deserialize;
+use tokio::sync::{Mutex, OnceCell};
 
+use super::TransportError;
+use super::api_server::ApiServer;
 use super::cluster;
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
 
-/// The shortest that the API server hands out. A follower whose token has ended takes another one.
+/// The shortest that the API server hands out. A follower takes another one when it is used up.
 const LIFETIME_SECONDS: i64 = 600;
 
 /// Whom a person acts as.
@@ -32,38 +37,101 @@ impl Account {
             Self::Viewer => "rotate-viewer",
         }
     }
+
+    /// The Role of the manifests that lets a person act as it.
+    pub(super) fn role(self) -> &'static str {
+        match self {
+            Self::Operator => "rotate-operate",
+            Self::Viewer => "rotate-view",
+        }
+    }
 }
 
-/// Where tokens come from.
-#[derive(Clone, Debug)]
+/// Where tokens come from. Keeps one in memory until shortly before it ends, and nowhere else.
+#[derive(Debug)]
 pub(crate) struct Source {
+    /// Where the API server is, to be asked only once a token is needed.
     connection: ConnectionFlags,
+    cluster: OnceCell<ApiServer>,
     namespace: String,
     account: Account,
+    clock: Clock,
+    /// Locked while another one is asked for, so that many who need one get the same.
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    token: String,
+    until: Timestamp,
 }
 
 impl Source {
     /// Tokens of an account in the agent's namespace.
-    pub(crate) fn new(connection: ConnectionFlags, namespace: String, account: Account) -> Self {
-        Self { connection, namespace, account }
+    pub(crate) fn new(connection: ConnectionFlags, namespace: String, account: Account, clock: Clock) -> Self {
+        Self { connection, cluster: OnceCell::new(), namespace, account, clock, held: Mutex::default() }
     }
 
-    /// Asks the API server for one.
+    /// The same, of a cluster that is connected already.
+    pub(crate) fn of(cluster: ApiServer, namespace: String, account: Account, clock: Clock) -> Self {
+        let connection = ConnectionFlags::default();
+        Self { cluster: OnceCell::new_with(Some(cluster)), ..Self::new(connection, namespace, account, clock) }
+    }
+
+    /// Begins with a token that the person gave.
+    #[must_use]
+    pub(crate) fn beginning_with(mut self, token: Option<String>) -> Self {
+        self.held = Mutex::new(token.map(|token| Held { token, until: Timestamp::MAX }));
+        self
+    }
+
+    /// The Role of the manifests that a person needs for it.
+    pub(super) fn role(&self) -> &'static str {
+        self.account.role()
+    }
+
+    /// The token that is held, if it is still good.
+    pub(super) async fn held(&self) -> Option<String> {
+        let held = self.held.lock().await;
+        held.as_ref().filter(|held| self.clock.now() < held.until).map(|held| held.token.clone())
+    }
+
+    /// A token that is still good.
     ///
     /// # Errors
     ///
     /// The API server cannot be asked, or refuses.
-    pub(crate) async fn token(&self) -> Result<String, Failure> {
-        let config = cluster::config(&self.connection).await.map_err(|failure| match failure {
+    pub(super) async fn token(&self) -> Result<String, TransportError> {
+        let mut held = self.held.lock().await;
+        if let Some(held) = held.as_ref().filter(|held| self.clock.now() < held.until) {
+            return Ok(held.token.clone());
+        }
+        Ok(held.insert(self.request().await?).token.clone())
+    }
+
+    /// Another token than one that was refused: who comes second gets the one that was taken meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The API server cannot be asked, or refuses.
+    pub(super) async fn instead_of(&self, refused: Option<&str>) -> Result<String, TransportError> {
+        self.held.lock().await.take_if(|held| Some(held.token.as_str()) == refused);
+        self.token().await
+    }
+
+    async fn request(&self) -> Result<Held, TransportError> {
+        self.ask().await.map_err(|failure| TransportError::Cluster(Box::new(failure)))
+    }
+
+    async fn ask(&self) -> Result<Held, Failure> {
+        let cluster = self.cluster.get_or_try_init(|| ApiServer::connect(&self.connection)).await;
+        let ApiServer { client, server, .. } = cluster.map_err(|failure| match failure {
             Failure::Cluster(reason) => Failure::Unauthenticated(format!(
                 "the agent asks for a token, and the API server cannot be asked for one: {reason}"
             )),
             other => other,
         })?;
-        let server = config.cluster_url.to_string();
-        let client = rotate_agent::client::production(config)
-            .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client, &self.namespace);
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &self.namespace);
         let request = TokenRequest {
             spec: TokenRequestSpec {
                 audiences: vec![names::AUDIENCE.to_owned()],
@@ -72,7 +140,7 @@ impl Source {
             },
             ..TokenRequest::default()
         };
-        let name = self.account.name();
+        let (name, asked) = (self.account.name(), self.clock.now());
         let issued = accounts.create_token_request(name, &PostParams::default(), &request).await;
         let issued = issued.map_err(|error| match error {
             kube::Error::Api(status) if status.code == 404 => Failure::Unauthenticated(format!(
@@ -80,11 +148,26 @@ impl Source {
                  the agent's cluster, and is the agent fully installed there?",
                 self.namespace
             )),
-            error => cluster::refused(error, &server),
+            kube::Error::Api(status) if status.code == 403 => Failure::NotAuthorised(format!(
+                "{}; Role {} of namespace {} allows it, once it is bound to you",
+                status.message,
+                self.role(),
+                self.namespace
+            )),
+            error => cluster::refused(error, server),
         })?;
         let status = issued.status.ok_or_else(|| Failure::Other("the API server issued no token".to_owned()))?;
-        Ok(status.token)
+        let lifetime = issued.spec.expiration_seconds.unwrap_or(LIFETIME_SECONDS);
+        Ok(Held { token: status.token, until: used_until(asked, lifetime) })
     }
+}
+
+/// When a token is no longer shown: a tenth of its life, at most a minute, before it ends. Counted from when it was asked
+/// for, since this machine's clock need not agree with the API server's.
+fn used_until(asked: Timestamp, lifetime_seconds: i64) -> Timestamp {
+    let lifetime = lifetime_seconds.max(0);
+    let used = SignedDuration::from_secs(lifetime - (lifetime / 10).min(60));
+    asked.saturating_add(used).unwrap_or(Timestamp::MAX)
 }
 
 /// Whether this is a token made out to the agent (`kubectl create token --audience`). Any other is the API server's

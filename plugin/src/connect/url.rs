@@ -3,32 +3,24 @@
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use tokio::sync::Mutex;
 
-use super::api::VERSION_PATH;
 use super::token::Source;
-use super::{Answer, Transport, TransportError};
+use super::{Answer, Ask, SILENCE, Transport, TransportError};
 
 /// Long enough for a busy agent behind a slow port-forward; an agent that is not there says so at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For an answer that the agent need not think about, and with which every command begins: a port that takes connections
-/// and never answers is found out by it.
-const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// From one piece of an answer to the next. An agent that plans for a large cluster is quiet for seconds; events come with
-/// a sign of life every 15 s.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Requests by reqwest.
 #[derive(Debug)]
 pub(crate) struct Url {
     client: reqwest::Client,
     base: reqwest::Url,
-    token: Mutex<Option<String>>,
     /// Where a token comes from once the agent asks for one.
     source: Option<Source>,
+    /// What to do where nobody answers.
+    hint: String,
 }
 
 impl Url {
@@ -37,7 +29,7 @@ impl Url {
     /// # Errors
     ///
     /// The address is none, or not of HTTP.
-    pub(crate) fn new(url: &str, token: Option<String>, source: Option<Source>) -> Result<Self, TransportError> {
+    pub(crate) fn new(url: &str, source: Option<Source>, hint: String) -> Result<Self, TransportError> {
         let address = |reason: String| TransportError::Address { url: url.to_owned(), reason };
         let base = reqwest::Url::parse(url).map_err(|error| address(error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
@@ -50,55 +42,54 @@ impl Url {
         }
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(SILENCE_TIMEOUT)
+            .read_timeout(SILENCE)
             // The agent sends nobody elsewhere: a login page in front of it does.
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| address(innermost(&error)))?;
-        Ok(Self { client, base, token: Mutex::new(token), source })
+        Ok(Self { client, base, source, hint })
     }
 
-    async fn once(
-        &self,
-        method: http::Method,
-        path: &str,
-        body: Option<Bytes>,
-    ) -> Result<reqwest::Response, TransportError> {
-        let at = self.base.as_str().trim_end_matches('/').to_owned();
-        let unreachable = |reason: String| TransportError::Unreachable { at: at.clone(), reason };
-        let url = reqwest::Url::parse(&format!("{at}{path}")).map_err(|error| unreachable(error.to_string()))?;
-        let mut request = self.client.request(method, url);
-        if path == VERSION_PATH {
-            request = request.timeout(FIRST_ANSWER_TIMEOUT);
-        }
-        if let Some(token) = &*self.token.lock().await {
+    async fn once(&self, ask: Ask, token: Option<&str>) -> Result<reqwest::Response, TransportError> {
+        let at = self.base.as_str().trim_end_matches('/');
+        let unreachable = |reason: String| TransportError::Unreachable { at: at.to_owned(), reason };
+        let url = reqwest::Url::parse(&format!("{at}{}", ask.path)).map_err(|error| unreachable(error.to_string()))?;
+        let (headers, patience) = (ask.headers(), ask.patience());
+        let mut request = self.client.request(ask.method, url).headers(headers);
+        if let Some(token) = token {
             request = request.bearer_auth(token);
         }
-        if let Some(body) = body {
-            request = request.header(http::header::CONTENT_TYPE, "application/json").body(body);
+        if let Some(body) = ask.body {
+            request = request.body(body);
         }
-        request.send().await.map_err(|error| unreachable(innermost(&error)))
+        let sent = tokio::time::timeout(patience, request.send()).await;
+        let sent = sent.map_err(|_| unreachable(format!("it says nothing for {} s", patience.as_secs())))?;
+        sent.map_err(|error| {
+            let hint = if error.is_connect() { self.hint.as_str() } else { "" };
+            unreachable(format!("{}{hint}", innermost(&error)))
+        })
     }
 }
 
 impl Transport for Url {
-    fn send(
-        &self,
-        method: http::Method,
-        path: String,
-        body: Option<Bytes>,
-    ) -> BoxFuture<'_, Result<Answer, TransportError>> {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
         async move {
-            let mut response = self.once(method.clone(), &path, body.clone()).await?;
+            let source = self.source.as_ref().filter(|_| !ask.is_open());
+            // Before the agent has asked for a token it is shown none: one for development asks for none.
+            let held = match source {
+                Some(source) => source.held().await,
+                None => None,
+            };
+            let mut response = self.once(ask.clone(), held.as_deref()).await?;
             // A token that has ended is answered like none.
-            if let (reqwest::StatusCode::UNAUTHORIZED, Some(source)) = (response.status(), &self.source) {
-                let token = source.token().await.map_err(|failure| TransportError::Token(Box::new(failure)))?;
-                *self.token.lock().await = Some(token);
-                response = self.once(method, &path, body).await?;
+            if let (reqwest::StatusCode::UNAUTHORIZED, Some(source)) = (response.status(), source) {
+                let token = source.instead_of(held.as_deref()).await?;
+                response = self.once(ask, Some(&token)).await?;
             }
             let status = response.status().as_u16();
+            let version = super::version(response.headers());
             let body = response.bytes_stream().map_err(|error| TransportError::BrokeOff(innermost(&error))).boxed();
-            Ok(Answer { status, body })
+            Ok(Answer { status, version, body })
         }
         .boxed()
     }
@@ -123,16 +114,19 @@ mod tests {
         // The system takes the connection; nobody accepts it.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let url = Url::new(&url, None, None).expect("an address");
-        for path in ["/version", "/v1/nodes"] {
-            let Err(error) = url.send(http::Method::GET, path.to_owned(), None).await else { panic!("an answer") };
-            assert!(error.to_string().ends_with("timed out"), "{error}");
+        let url = Url::new(&url, None, String::new()).expect("an address");
+        for (ask, end) in [
+            (Ask::new(http::Method::GET, "/v1/nodes"), "it says nothing for 15 s"),
+            (Ask::new(http::Method::POST, "/v1/plans"), "timed out"),
+        ] {
+            let Err(error) = url.send(ask).await else { panic!("an answer") };
+            assert!(error.to_string().ends_with(end), "{error}");
         }
     }
 
     #[test]
     fn a_password_in_the_address_is_refused_and_not_repeated() {
-        let made = Url::new("http://someone:secret@127.0.0.1:8470", None, None);
+        let made = Url::new("http://someone:secret@127.0.0.1:8470", None, String::new());
         let Err(refused) = made else { panic!("a refusal") };
         let message = refused.to_string();
         assert!(

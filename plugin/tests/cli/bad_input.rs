@@ -46,14 +46,30 @@ fn a_node_name_with_shell_characters_goes_nowhere() {
 
 #[test]
 fn no_agent_says_how_to_get_to_one() {
+    let cluster = crate::cluster::Cluster::bare();
     for line in [&["fleet"][..], &["status"], &["cancel", "abc"], &["pause", "abc"], &["node", "a", "--yes"]] {
         refused(
-            line,
+            &[line, &["--server", &cluster.server, "--agent-namespace", "ours"]].concat(),
             8,
-            "error: no agent to ask: forward its port (kubectl -n kubectl-rotate port-forward deploy/rotate-agent 8470) \
-             and give --agent-url http://127.0.0.1:8470, or run one inside this command with --embedded",
+            "error: no agent in namespace ours: install it with kubectl rotate install --apply, or run one inside this \
+             command with --embedded",
         );
     }
+}
+
+#[test]
+fn no_cluster_is_told_apart_from_no_agent() {
+    refused(
+        &["status"],
+        1,
+        "error: no kubeconfig was found ($KUBECONFIG, ~/.kube/config), and this is not a Pod of a cluster: give \
+         --kubeconfig FILE or --server URL",
+    );
+    let run = rotate(&["status", "--server", &nobody()]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: the API server at http://127.0.0.1:"), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot be asked"), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
 }
 
 #[test]
@@ -76,8 +92,8 @@ fn an_agent_of_another_version_is_refused_with_advice() {
     refused(
         &["node", "a", "--yes", "--agent-url", &url],
         1,
-        "error: the agent is version 7.3.1, this is kubectl-rotate 0.1.0: at most one minor version may lie between them; \
-         upgrade the older one",
+        "error: the agent is version 7.3.1, this is kubectl-rotate 0.1.0: at most one minor version may lie between them. \
+         Upgrade this program: kubectl krew upgrade rotate",
     );
     let run = rotate(&["version", "--agent-url", &url]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "Client Version: v0.1.0\nAgent Version: v7.3.1\n"));

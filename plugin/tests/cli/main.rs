@@ -3,6 +3,7 @@
 mod bad_input;
 mod cluster;
 mod completion;
+mod connection;
 mod embedded;
 mod saved;
 mod support;

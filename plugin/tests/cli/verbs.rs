@@ -161,12 +161,16 @@ fn without_an_agent_a_plan_reads_with_the_kubeconfig_and_says_so() {
     let run = crate::support::rotate(&["plan", "node", "w1", "--server", &cluster.server]);
     assert_eq!(
         (run.code, run.stderr.as_str()),
-        (Some(0), "No agent was asked: reading the cluster with your kubeconfig.\n")
+        (
+            Some(0),
+            "Reading the cluster with your kubeconfig: no agent in namespace kubectl-rotate: install it with kubectl rotate \
+             install --apply, or run one inside this command with --embedded\n"
+        )
     );
     assert!(run.stdout.contains("node/w1 can be rotated: 3 Pods to move"), "{}", run.stdout);
     let paths = cluster.sim.requests();
     assert!(paths.iter().all(|request| !request.writes() && !request.path.starts_with("/apis?")), "{paths:?}");
-    assert!(paths.len() <= 8, "a command costs a fixed, small number of requests: {paths:?}");
+    assert!(paths.len() <= 9, "a command costs a fixed, small number of requests: {paths:?}");
     assert!(run.stdout.contains("NotProbed: Namespace kubectl-rotate-room"), "{}", run.stdout);
 }
 

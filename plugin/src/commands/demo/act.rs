@@ -48,8 +48,8 @@ pub(super) async fn rotate(
         return Err(Failure::Other(format!("the agent did not begin the rotation of {CANDIDATE}")));
     };
     let mut said = Said::default();
-    let events = agent.events(&begun.id).await?;
-    let lines = events.map(move |event| Ok(said.sentence(&event?)));
+    let events = agent.events(&begun.id, None).await?;
+    let lines = events.map(move |told| Ok(said.sentence(&told?.rotation)));
     told(world, lines.boxed(), tell).await
 }
 

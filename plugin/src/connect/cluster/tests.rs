@@ -32,7 +32,8 @@ fn file(text: &str) -> NamedTempFile {
 async fn configured(text: &str, line: &[&str]) -> Result<Config, Failure> {
     let file = file(text);
     let path = file.path().to_str().expect("a plain path");
-    let line = [&["kubectl-rotate", "fleet", "--kubeconfig", path], line].concat();
+    let given = if line.contains(&"--kubeconfig") { &[][..] } else { &["--kubeconfig", path] };
+    let line = [&["kubectl-rotate", "fleet"], given, line].concat();
     config(&Cli::try_parse_from(line).expect("clap takes it").connection).await
 }
 
@@ -71,6 +72,29 @@ async fn server_and_tls_flags_override_the_cluster() {
     assert_eq!(of(&["--tls-server-name", "x"]).await.tls_server_name.as_deref(), Some("x"));
     assert!(of(&["--insecure-skip-tls-verify"]).await.accept_invalid_certs);
     assert!(!of(&["--insecure-skip-tls-verify=false"]).await.accept_invalid_certs);
+}
+
+#[tokio::test]
+async fn the_certificate_authority_of_the_command_line_replaces_the_clusters() {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let authority = rcgen::CertificateParams::new(["ca.example".to_owned()]).expect("a name").self_signed(&key);
+    let authority = authority.expect("a certificate");
+    let given = file(&authority.pem());
+    let config = of(&["--certificate-authority", given.path().to_str().expect("a plain path")]).await;
+    assert_eq!(config.root_cert, Some(vec![authority.der().to_vec()]));
+    assert_eq!(of(&[]).await.root_cert, None);
+}
+
+#[tokio::test]
+async fn a_namespace_is_accepted_and_changes_nothing() {
+    assert_eq!(of(&["-n", "shop"]).await.default_namespace, of(&[]).await.default_namespace);
+}
+
+#[tokio::test]
+async fn the_kubeconfig_of_the_command_line_is_read_and_no_other() {
+    let other = file(&KUBECONFIG.replace("one.example", "other.example"));
+    let config = configured(KUBECONFIG, &["--kubeconfig", other.path().to_str().expect("a plain path")]).await;
+    assert_eq!(config.expect("a good kubeconfig").cluster_url.host(), Some("other.example"));
 }
 
 #[tokio::test]

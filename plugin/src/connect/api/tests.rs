@@ -1,0 +1,91 @@
+//! Versions that do not fit, and what reaches the agent before that is known.
+
+use std::sync::Mutex;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::*;
+
+/// An agent of some version that remembers what it was asked.
+#[derive(Debug)]
+struct Fake {
+    version: &'static str,
+    /// Whether it says so in a header.
+    header: bool,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Transport for Fake {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
+        async move {
+            self.asked.lock().expect("nobody panics with it").push(format!("{} {}", ask.method, ask.path));
+            let body = match ask.path.as_str() {
+                "/version" => format!(r#"{{"version":"{}","api":"v1"}}"#, self.version),
+                _ => r#"{"apiVersion":"kubectl-rotate.dev/v1","kind":"RotationList","items":[]}"#.to_owned(),
+            };
+            let body = futures::stream::iter([Ok(Bytes::from(body))]).boxed();
+            Ok(Answer { status: 200, version: self.header.then(|| self.version.to_owned()), body })
+        }
+        .boxed()
+    }
+}
+
+fn agent(version: &'static str, header: bool) -> (Agent, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::default();
+    let fake = Fake { version, header, asked: Arc::clone(&asked) };
+    (Agent::new(fake, Clock::system()), asked)
+}
+
+fn asked(log: &Mutex<Vec<String>>) -> Vec<String> {
+    log.lock().expect("nobody panics with it").clone()
+}
+
+const OURS: &str = env!("CARGO_PKG_VERSION");
+
+#[test]
+fn a_selector_survives_the_query() {
+    assert_eq!(encoded("a in (b,c),d!=é"), "a%20in%20%28b%2Cc%29%2Cd%21%3D%C3%A9");
+}
+
+#[tokio::test]
+async fn a_version_that_fits_costs_no_request_of_its_own() {
+    let (agent, log) = agent(OURS, true);
+    agent.rotations().await.expect("they fit");
+    agent.rotate(&RotationRequest::default()).await.expect("they fit");
+    assert_eq!(asked(&log), ["GET /v1/rotations", "POST /v1/rotations"]);
+}
+
+#[tokio::test]
+async fn nothing_is_changed_before_the_version_is_known_to_fit() {
+    let (agent, log) = agent("7.3.1", true);
+    let failure = agent.rotate(&RotationRequest::default()).await.expect_err("it does not fit");
+    assert!(matches!(failure, Failure::OtherVersion(_)), "{failure}");
+    assert_eq!(asked(&log), ["GET /version"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_leaves_its_version_out_is_asked_for_it_once() {
+    let (old, log) = agent(OURS, false);
+    old.rotations().await.expect("they fit");
+    old.rotations().await.expect("they fit");
+    assert_eq!(asked(&log), ["GET /v1/rotations", "GET /version", "GET /v1/rotations"]);
+    let (other, _) = agent("7.3.1", false);
+    assert!(matches!(other.rotations().await, Err(Failure::OtherVersion(_))));
+}
+
+#[test]
+fn the_upgrade_of_the_older_one_is_the_next_command() {
+    let ours = VersionInfo { version: "1.4.0".to_owned(), ..VersionInfo::current() };
+    for (agent, command) in [
+        ("1.2.9", "Upgrade the agent: kubectl rotate install --apply"),
+        ("1.6.0", "Upgrade this program: kubectl krew upgrade rotate"),
+        ("what", "Install the agent that belongs to this program: kubectl rotate install --apply"),
+    ] {
+        let failure = fitting(&ours, agent).expect_err("it does not fit");
+        assert!(failure.to_string().ends_with(command), "{failure}");
+    }
+    for agent in ["1.3.0", "1.4.9", "1.5.0"] {
+        assert!(fitting(&ours, agent).is_ok(), "{agent}");
+    }
+}
