@@ -14,6 +14,9 @@ use crate::failure::Failure;
 use crate::output::plan as text;
 use crate::output::{Console, Format, rotation};
 
+/// More sentences than these about a node each nobody reads before they answer: a table instead.
+const FEW: usize = 5;
+
 pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     let args = args.resolve()?;
     if let Some(dry_run) = args.dry_run {
@@ -101,8 +104,13 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
 async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
     let console = &session.console;
     not_blocked(console, plans)?;
+    if plans.len() > FEW {
+        console.note(text::table(plans, true).trim_end());
+    }
     for plan in plans {
-        console.note(&text::verdict(plan));
+        if plans.len() <= FEW {
+            console.prose(text::verdict(plan));
+        }
         for warning in &plan.warnings {
             console.warning(&format!("{}: {}", warning.object, warning.message));
         }

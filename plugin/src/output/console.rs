@@ -7,6 +7,8 @@ use rotate_shared::plan::Notice;
 use super::{escape, fold, live};
 use crate::failure::Failure;
 
+const WARNING: &str = "Warning:";
+
 /// The two streams and what stands behind them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
@@ -92,15 +94,20 @@ impl Console {
         });
     }
 
-    /// `Warning: …`, as kubectl writes it.
+    /// A sentence for the person, folded to the terminal's width.
+    pub(crate) fn prose(&self, text: String) {
+        self.note(&folded(text, self.margin));
+    }
+
+    /// `Warning: …`, as kubectl writes it, folded to the terminal's width.
     pub(crate) fn warning(&self, text: &str) {
-        let text = escape::line(text);
+        let text = folded(format!("{WARNING} {}", escape::line(text)), self.margin);
+        let text = match text.strip_prefix(WARNING).filter(|_| self.colour) {
+            Some(text) => format!("\u{1b}[33;1m{WARNING}\u{1b}[0m{text}"),
+            None => text,
+        };
         live::aside(|| {
-            let _ = if self.colour {
-                writeln!(io::stderr().lock(), "\u{1b}[33;1mWarning:\u{1b}[0m {text}")
-            } else {
-                writeln!(io::stderr().lock(), "Warning: {text}")
-            };
+            let _ = writeln!(io::stderr().lock(), "{text}");
         });
     }
 

@@ -311,3 +311,20 @@ fn lists_are_read_in_pages_of_the_length_asked_for() {
     let several: Vec<String> = pages("2");
     assert!(several.len() == 2 && several.iter().all(|query| query.starts_with("limit=2")), "{several:?}");
 }
+
+#[test]
+fn many_nodes_are_a_table_before_the_question() {
+    let cluster = Cluster::bare();
+    let names: Vec<String> = (0..6).map(|number| format!("n{number}")).collect();
+    for name in &names {
+        cluster.sim.add_node(rotate_sim::NodeSpec::new(name));
+    }
+    let cluster = cluster.agent();
+    let line: Vec<&str> = std::iter::once("node").chain(names.iter().map(String::as_str)).collect();
+    let run = cluster.rotate(&line);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{}", run.stderr);
+    let said: Vec<&str> = run.stderr.lines().collect();
+    assert!(said[0].starts_with("NODE   PROVIDER    MOVE   STAY"), "{}", run.stderr);
+    assert!(said[6].starts_with("n5     unmanaged   0"), "{}", run.stderr);
+    assert!(said[7].starts_with("error: Rotate these 6 nodes? There is no terminal to ask on"), "{}", run.stderr);
+}
