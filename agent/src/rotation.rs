@@ -27,3 +27,4 @@ pub mod store;
 pub mod views;
 
 pub use engine::{Engine, EngineConfig};
+pub use execute::marks::take_all_off;

@@ -22,10 +22,14 @@ mod installed;
 #[expect(dead_code, reason = "the scenarios use all of it")]
 #[path = "controlplane/karpenter.rs"]
 mod karpenter;
+#[path = "controlplane/policies.rs"]
+mod policies;
 #[path = "controlplane/predicate.rs"]
 mod predicate;
 #[path = "controlplane/refusals.rs"]
 mod refusals;
+#[path = "controlplane/rights.rs"]
+mod rights;
 #[path = "controlplane/selftest.rs"]
 mod selftest;
 #[path = "controlplane/webhook.rs"]
@@ -80,8 +84,8 @@ fn main() -> ExitCode {
         trial(&shared, "feed_survives_whatever_happens_to_its_connections", async |_| {
             feed::a_feed_survives_whatever_happens_to_its_connections().await
         }),
-        trial(&shared, "rights_of_the_manifests_suffice", async |_| {
-            installed::the_rights_of_the_manifests_suffice().await
+        trial(&shared, "rights_of_the_manifests_suffice_and_none_is_idle", async |_| {
+            installed::the_rights_of_the_manifests_suffice_and_none_is_idle().await
         }),
         trial(&shared, "scoped_agent_reads_only_the_pods_it_works_on", async |_| {
             installed::a_scoped_agent_reads_only_the_pods_it_works_on().await

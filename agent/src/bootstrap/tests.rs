@@ -123,3 +123,55 @@ fn pods_can_be_deleted_only_where_the_placeholders_are() {
     assert!(!deletes(&named("Role", Some(names::NAMESPACE), names::AGENT)));
     assert!(deletes(&named("Role", Some(names::ROOM_NAMESPACE), names::AGENT)));
 }
+
+/// The text of an admission policy.
+fn policy(name: &str) -> String {
+    named("ValidatingAdmissionPolicy", None, name).to_string()
+}
+
+#[test]
+fn the_policy_for_records_knows_which_phases_are_over() {
+    use rotate_shared::Phase;
+    let policy = policy("rotate-records");
+    for phase in [
+        Phase::Queued,
+        Phase::Surging,
+        Phase::Draining,
+        Phase::Settling,
+        Phase::Removing,
+        Phase::RollingBack,
+        Phase::Succeeded,
+        Phase::RolledBack,
+        Phase::Cancelled,
+        Phase::Stopped,
+        Phase::Failed,
+        Phase::Superseded,
+    ] {
+        let written = serde_json::to_string(&phase).unwrap().replace('"', "'");
+        assert_eq!(policy.contains(&written), phase.is_terminal(), "{written}");
+    }
+    assert!(policy.contains(names::GROUPS) && policy.contains(names::AGENT) && policy.contains(names::RECORD_PREFIX));
+}
+
+#[test]
+fn the_policy_for_nodes_names_every_annotation_that_is_ours_to_set() {
+    let policy = policy("rotate-nodes");
+    for key in crate::provider::PROTECTION {
+        assert!(policy.contains(&format!("'{key}'")), "{key}");
+    }
+    for key in [names::ROTATION, names::CORDONED_BY, names::PROTECTED_BY] {
+        assert!(key.starts_with("kubectl-rotate.dev/"), "{key}");
+    }
+}
+
+#[test]
+fn every_policy_is_bound_and_denies() {
+    let policies = of_kind("ValidatingAdmissionPolicy");
+    assert_eq!(policies.len(), of_kind("ValidatingAdmissionPolicyBinding").len());
+    for policy in policies {
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+        let name = policy["metadata"]["name"].as_str().unwrap();
+        let binding = named("ValidatingAdmissionPolicyBinding", None, name);
+        assert_eq!(binding["spec"], serde_json::json!({ "policyName": name, "validationActions": ["Deny"] }));
+    }
+}

@@ -3,7 +3,7 @@
 mod answers;
 pub(super) mod gate;
 mod listen;
-mod marks;
+pub(super) mod marks;
 mod remove;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -366,11 +366,12 @@ impl Executor {
         let class = RoomClass { id: "wake".to_owned(), requests: Amounts::new(), placement: Placement::default() };
         let reservation = Reservation { name: name.clone(), pod_uid: pod.uid.clone(), class };
         self.reserve(subject, &reservation).await?;
+        // A list, for which the right is there already.
+        let unbound = ListParams::default().fields(&format!("metadata.name={name},spec.nodeName="));
         let mut tick = tokio::time::interval(WAKE_EVERY);
         for _ in 0..WAKE_LOOKS {
             tick.tick().await;
-            let seen = pods.get_opt(&name).await?;
-            if seen.is_none_or(|seen| seen.spec.and_then(|spec| spec.node_name).is_some()) {
+            if pods.list_metadata(&unbound).await?.items.is_empty() {
                 break;
             }
         }

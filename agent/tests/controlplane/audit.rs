@@ -46,8 +46,9 @@ struct UserInfo {
 }
 
 #[derive(Deserialize, Clone, Default, Debug)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ObjectRef {
+    api_group: String,
     resource: String,
     subresource: String,
     namespace: String,
@@ -115,6 +116,11 @@ impl Request {
             "" => self.object_ref.resource.clone(),
             subresource => format!("{}/{subresource}", self.object_ref.resource),
         }
+    }
+
+    /// The API group, empty for the core.
+    pub(crate) fn group(&self) -> &str {
+        &self.object_ref.api_group
     }
 
     /// The namespace, empty where there is none.

@@ -7,58 +7,82 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use http::Request;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume};
 use kube::api::{Api, ListParams};
 use kube::{Client, Config};
 use rotate_shared::{Code, NodeList, Phase, PlanList, Rotation, RotationList, names};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
-use crate::harness::nodes::FakeNode;
+use crate::harness::nodes::{self, FakeNode};
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
 use crate::harness::{ControlPlane, ports};
 use crate::karpenter::{self, Karpenter, NodePool};
+use crate::{policies, rights};
 
 const SOON: Duration = Duration::from_secs(60);
+/// Seconds that a Pod takes to get Ready which is missed meanwhile.
+const SLOW: &str = "4";
+/// The image of the Deployment, which the placeholders pause in.
+pub(crate) const IMAGE: &str = "ghcr.io/kubectl-rotate/rotate-agent:0.1.0";
 
-pub(crate) async fn the_rights_of_the_manifests_suffice() -> Result<()> {
-    let (plane, client, candidate) = installed().await?;
+/// Whole rotations under the rights and the admission policies of the manifests: nothing is refused, and no right is left that
+/// none of them uses. Then what each policy forbids is tried.
+pub(crate) async fn the_rights_of_the_manifests_suffice_and_none_is_idle() -> Result<()> {
+    let (mut plane, client, candidate) = installed(every_kind_of_owner).await?;
     // Before the agent, which asks only every few minutes again for what is not installed.
-    let _karpenter = Karpenter::start(&plane).await?;
+    let karpenter = Karpenter::start(&plane).await?;
     let before = plane.audit().mark()?;
-    let mut agent = Agent::start(&plane, &client, "cluster").await?;
+    let mut agent = Agent::start(&plane, &client, &["--history-limit", "1", "--placeholder-image", IMAGE]).await?;
     let operator = agent.caller(&client, "rotate-operator").await?;
     let viewer = agent.caller(&client, "rotate-viewer").await?;
-    let body = json!({ "nodes": [candidate], "options": { "then": "delete" } });
+    let body = json!({ "nodes": [candidate], "options": { "then": "delete", "force": true } });
     let refused = post::<RotationList>(&viewer, "/v1/rotations", &body).await;
     ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
     let begun = post::<RotationList>(&operator, "/v1/rotations", &body).await?.items.remove(0);
     ensure!(begun.requested_by.credential_id.as_ref().is_some_and(|id| id.starts_with("JTI=")));
+    policies::live_records_stay(&client, &begun.id).await?;
     succeeded(&viewer, &begun).await?;
     ensure!(Api::<Node>::all(client.clone()).get_opt(&candidate).await?.is_none());
 
     rotate_a_node_of_karpenters(&client, &operator).await?;
+    eventually("old records to go", SOON, async || {
+        let kept: RotationList = viewer.request(Request::get("/v1/rotations").body(Vec::new())?).await?;
+        Ok((kept.items.len() == 1).then_some(()))
+    })
+    .await?;
 
     agent.end_in_order().await?;
-    let lease = Api::<Lease>::namespaced(client, names::NAMESPACE).get(names::AGENT).await?;
+    let lease = Api::<Lease>::namespaced(client.clone(), names::NAMESPACE).get(names::AGENT).await?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
     ensure!(holder.is_empty(), "the lead was not given up: {holder}");
+
+    drop(karpenter);
+    // Where the API server does not stream lists, the agent lists.
+    plane.restart_apiserver_with("ShardedListAndWatch=true,WatchList=false").await?;
+    let mut agent = Agent::start(&plane, &client, &[]).await?;
+    agent.end_in_order().await?;
 
     let account = format!("system:serviceaccount:{}:{}", names::NAMESPACE, names::AGENT);
     let requests = plane.audit().of(&account, before)?;
     ensure!(requests.iter().any(|request| request.resource() == "pods/eviction"));
-    for request in requests {
-        ensure!(request.code() != 403, "{} {} is not allowed", request.verb, request.uri);
+    for request in &requests {
+        // Policies refuse with either.
+        let refused = request.code() == 403 || (request.code() == 422 && request.is_write());
+        ensure!(!refused, "{} {} is not allowed", request.verb, request.uri);
         let discovery = ["/api", "/apis", "/openapi"].iter().any(|path| request.uri.trim_end_matches('/') == *path);
         ensure!(!discovery, "asked for {}", request.uri);
     }
-    Ok(())
+    rights::all_are_used(&requests)?;
+    rights::nothing_else_grants_them(&client).await?;
+    policies::hold(&plane, &client).await
 }
 
 /// Its pools are read, and the candidate's NodeClaim is deleted.
 async fn rotate_a_node_of_karpenters(client: &Client, operator: &Client) -> Result<()> {
-    NodePool::new("general", "c-2").create(client).await?;
+    // What keeps its placeholders waiting is read after two seconds.
+    NodePool::new("general", "c-2").boot(Duration::from_secs(4)).create(client).await?;
     let only_there = Some([(karpenter::POOL.to_owned(), "general".to_owned())].into());
     let fleet = Workload::new("shop", "fleet", 2).request("cpu", "900m").spec(|spec| spec.node_selector = only_there);
     fleet.deployment(client).await?;
@@ -76,15 +100,14 @@ async fn rotate_a_node_of_karpenters(client: &Client, operator: &Client) -> Resu
 
 /// `--pod-cache=scoped`: a whole rotation, and never a list or a watch of every Pod.
 pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<()> {
-    let (plane, client, candidate) = installed().await?;
+    let (plane, client, candidate) = installed(async |_| Ok(())).await?;
     workloads::namespace(&client, "other").await?;
     // Not on the candidate: what is there is moved, so that its namespace is read.
-    let elsewhere = ["one", "two"].into_iter().find(|node| *node != candidate).map(ToOwned::to_owned);
-    Workload::new("other", "noise", 2).spec(|spec| spec.node_name = elsewhere).deployment(&client).await?;
+    Workload::new("other", "noise", 2).spec(|spec| spec.node_name = Some("two".to_owned())).deployment(&client).await?;
     workloads::running(&client, "other", "noise", 2, SOON).await?;
 
     let before = plane.audit().mark()?;
-    let mut agent = Agent::start(&plane, &client, "scoped").await?;
+    let mut agent = Agent::start(&plane, &client, &["--pod-cache", "scoped"]).await?;
     let operator = agent.caller(&client, "rotate-operator").await?;
     let body = json!({ "nodes": [candidate] });
     let plans: PlanList = post(&operator, "/v1/plans", &body).await?;
@@ -113,19 +136,70 @@ pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<(
     Ok(())
 }
 
-/// A control plane of its own, because the manifests' namespaces are there once; three Pods of `web`; a node that has some.
-async fn installed() -> Result<(ControlPlane, Client, String)> {
+/// A control plane of its own, because the manifests' namespaces are there once; three Pods of `web`, and what else is wanted,
+/// on the node `one`, and two more nodes.
+async fn installed(more: impl AsyncFnOnce(&Client) -> Result<()>) -> Result<(ControlPlane, Client, String)> {
     let plane = ControlPlane::start().await?;
     let client = plane.client().await?;
-    for name in ["one", "two", "three"] {
-        FakeNode::new(name).allocatable("cpu", "2").create_ready(&client).await?;
-    }
+    let node = |name| FakeNode::new(name).allocatable("cpu", "2");
+    node("one").create_ready(&client).await?;
     install(&client).await?;
     workloads::namespace(&client, "shop").await?;
     Workload::new("shop", "web", 3).deployment(&client).await?;
-    let pods = workloads::running(&client, "shop", "web", 3, SOON).await?;
+    workloads::running(&client, "shop", "web", 3, SOON).await?;
+    more(&client).await?;
+    for name in ["two", "three"] {
+        node(name).create_ready(&client).await?;
+    }
     agents_run(&client).await?;
-    Ok((plane, client, workloads::node_of(&pods[0])))
+    Ok((plane, client, "one".to_owned()))
+}
+
+/// One Pod of each owner that is asked what it wants, one of them with a volume of a storage driver's.
+async fn every_kind_of_owner(client: &Client) -> Result<()> {
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk" },
+        "spec": {
+            "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+            "csi": { "driver": "disks.example.com", "volumeHandle": "disk" },
+            "claimRef": { "namespace": "shop", "name": "disk" },
+        },
+    });
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "disk", "namespace": "shop" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk",
+            "resources": { "requests": { "storage": "1Gi" } },
+        },
+    });
+    let container = json!({
+        "name": "main", "image": "example.invalid/app", "resources": { "requests": { "cpu": "100m" } },
+    });
+    let controller = json!({
+        "apiVersion": "v1", "kind": "ReplicationController", "metadata": { "name": "old", "namespace": "shop" },
+        "spec": {
+            "replicas": 1, "selector": { "app": "old" },
+            "template": {
+                "metadata": { "labels": { "app": "old" }, "annotations": { nodes::READY_AFTER: SLOW } },
+                "spec": { "containers": [container] },
+            },
+        },
+    });
+    for object in [volume, claim, controller] {
+        create(client, &object).await.with_context(|| format!("failed to create {object}"))?;
+    }
+    let claim = PersistentVolumeClaimVolumeSource { claim_name: "disk".to_owned(), read_only: None };
+    let volume = Volume { name: "disk".to_owned(), persistent_volume_claim: Some(claim), ..Volume::default() };
+    let with_volume = |spec: &mut PodSpec| spec.volumes = Some(vec![volume]);
+    // Replacements that take their time: that long nobody asks what the owners want.
+    let slow = |name| Workload::new("shop", name, 1).annotation(nodes::READY_AFTER, SLOW);
+    slow("db").spec(with_volume).stateful_set(client).await?;
+    slow("slow").deployment(client).await?;
+    slow("work").annotation(workloads::COMPLETES_AFTER, "3600").job(client).await?;
+    for app in ["old", "db", "slow", "work"] {
+        workloads::running(client, "shop", app, 1, SOON).await?;
+    }
+    Ok(())
 }
 
 /// Waits for the end of a rotation.
@@ -142,15 +216,20 @@ async fn succeeded(caller: &Client, begun: &Rotation) -> Result<Rotation> {
 
 /// Creates what `kubectl apply -k manifests/base` would.
 async fn install(client: &Client) -> Result<()> {
-    apply(client, &["namespaces", "priority-class", "agent-rbac", "people-rbac", "deployment"]).await
+    apply(client, &["namespaces", "priority-class", "agent-rbac", "people-rbac", "admission", "deployment"]).await
+}
+
+/// The objects of one file of the manifests, with the image that kustomize puts where it is referred to.
+pub(crate) fn objects(file: &str) -> Result<Vec<Value>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
+    let text = std::fs::read_to_string(folder.join(file).with_extension("yaml"))?;
+    Ok(serde_saphyr::from_multiple(&text.replace("set by kustomization.yaml", IMAGE))?)
 }
 
 /// Creates what these files of the manifests hold, the namespaces first.
 pub(crate) async fn apply(client: &Client, files: &[&str]) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
     for file in files {
-        let text = std::fs::read_to_string(folder.join(file).with_extension("yaml"))?;
-        for object in serde_saphyr::from_multiple::<Value>(&text)? {
+        for object in objects(file)? {
             create(client, &object).await.with_context(|| format!("failed to create {object}"))?;
         }
         if *file == "namespaces" {
@@ -163,9 +242,10 @@ pub(crate) async fn apply(client: &Client, files: &[&str]) -> Result<()> {
 }
 
 async fn create(client: &Client, object: &Value) -> Result<()> {
-    let plural = match object["kind"].as_str().context("a kind")? {
-        "PriorityClass" => "priorityclasses".to_owned(),
-        kind => format!("{}s", kind.to_lowercase()),
+    let plural = match object["kind"].as_str().context("a kind")?.to_lowercase() {
+        kind if kind.ends_with("class") => format!("{kind}es"),
+        kind if kind.ends_with('y') => format!("{}ies", kind.trim_end_matches('y')),
+        kind => format!("{kind}s"),
     };
     let version = object["apiVersion"].as_str().context("an apiVersion")?;
     let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
@@ -209,13 +289,13 @@ struct Agent {
 
 impl Agent {
     /// Starts it with the token of its account and waits until it is ready.
-    async fn start(plane: &ControlPlane, client: &Client, pod_cache: &str) -> Result<Self> {
+    async fn start(plane: &ControlPlane, client: &Client, flags: &[&str]) -> Result<Self> {
         let kubeconfig = plane.kubeconfig_with_token(names::AGENT, &token(client, names::AGENT, None).await?)?;
         let control = plane.agent_port();
         let ops = ports::claim()?;
         let process = Command::new(env!("CARGO_BIN_EXE_rotate-agent"))
             .env("ROTATE_KUBECONFIG", kubeconfig)
-            .args(["--pod-cache", pod_cache])
+            .args(flags)
             .args(["--control-addr", &format!("127.0.0.1:{control}"), "--ops-addr", &format!("127.0.0.1:{ops}")])
             .stdin(Stdio::null())
             .kill_on_drop(true)

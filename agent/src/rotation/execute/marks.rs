@@ -3,6 +3,8 @@
 //! What somebody set before us is not ours and is there after us; what we set is written down on the node itself, so
 //! that it can be undone without any record.
 
+use std::collections::BTreeSet;
+
 use rotate_shared::names;
 use serde_json::{Map, Value, json};
 
@@ -88,6 +90,32 @@ pub(super) fn take_off(node: &Value, rotation: &str, uncordon: bool) -> Option<V
     }
     Some(patch)
 }
+
+/// The merge patch that takes every mark of ours off a node, whoever's it is; `None`: it carries none. A cordon of ours stays where
+/// `keeps_cordon` says so of the rotation that set it.
+pub fn take_all_off(node: &Value, keeps_cordon: impl Fn(&str) -> bool) -> Option<Value> {
+    let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
+    let owner = |key: &str| annotation(key).and_then(|value| value.split(':').next());
+    let owners: BTreeSet<&str> = OURS.into_iter().filter_map(owner).collect();
+    let mut whole =
+        json!({ "metadata": { "resourceVersion": node["metadata"]["resourceVersion"], "annotations": {} } });
+    for rotation in owners {
+        let Some(patch) = take_off(node, rotation, !keeps_cordon(rotation)) else { continue };
+        if let Some(annotations) = patch["metadata"]["annotations"].as_object() {
+            for (key, value) in annotations {
+                whole["metadata"]["annotations"][key] = value.clone();
+            }
+        }
+        if patch["spec"].is_object() {
+            whole["spec"] = patch["spec"].clone();
+        }
+    }
+    let marked = whole["metadata"]["annotations"].as_object().is_some_and(|annotations| !annotations.is_empty());
+    marked.then_some(whole)
+}
+
+/// The annotations that say whose a mark is.
+const OURS: [&str; 3] = [names::ROTATION, names::CORDONED_BY, names::PROTECTED_BY];
 
 /// An annotation that we set, and what it said before where it said something.
 #[derive(Clone, Copy, Debug)]
@@ -222,6 +250,19 @@ mod tests {
             }
             assert_eq!(after, before);
         }
+    }
+
+    #[test]
+    fn all_marks_are_taken_off_whoevers_they_are() {
+        let before = node(false, json!({ "a": "b" }));
+        let mut marked = patched(before.clone(), put(&before, "abc"));
+        marked["metadata"]["annotations"][names::ROTATION] = json!("def");
+        let mut after = patched(marked.clone(), take_all_off(&marked, |_| false));
+        after["spec"]["unschedulable"] = json!(false);
+        assert_eq!(after, before);
+        let kept = patched(marked.clone(), take_all_off(&marked, |rotation| rotation == "abc"));
+        assert_eq!(kept, node(true, json!({ "a": "b" })));
+        assert_eq!(take_all_off(&before, |_| false), None);
     }
 
     #[test]
