@@ -1,6 +1,7 @@
 //! The command line as typed: the clap surface and nothing else. [`crate::args`] says what is meant by it.
 
 mod duration;
+pub(crate) mod install;
 
 use std::path::PathBuf;
 
@@ -107,6 +108,36 @@ Exit codes:
   kubectl rotate fleet
   kubectl rotate fleet -l pool=web -o wide")]
     Fleet(FleetArgs),
+    /// Print what belongs into a cluster, or apply it.
+    ///
+    /// Prints the manifests unless --apply is given: the namespaces, the agent's Deployment with its rights, the admission
+    /// policies that hold it to them. --apply asks the API server about every object first, then applies them (server-side, as
+    /// field manager kubectl-rotate), removes what an earlier version had and this one has not, and waits until the agents are
+    /// ready. It is also how to upgrade.
+    #[command(after_help = "Examples:
+  kubectl rotate install                             # read it first
+  kubectl rotate install --apply
+  kubectl rotate install --with ha,network-policy | kubectl apply --server-side -f -
+  kubectl rotate install --apply --image registry.example.com/mirror/rotate-agent:0.1.0
+  kubectl rotate install --apply --dry-run=server    # may I, and would it go?
+
+Exit codes:
+  0 done   1 error   2 usage   3 refused, nothing was changed   5 not ready in time   7 not authorised   130 interrupted")]
+    Install(install::InstallArgs),
+    /// Remove everything that was installed.
+    ///
+    /// Refuses while rotations are live. Deletes the agent first, then both namespaces with all records, then the rights and
+    /// policies; takes marks that a dead rotation left off the nodes; says which nodes stay cordoned. Shows what goes and asks;
+    /// without a terminal --yes is needed.
+    #[command(after_help = "Examples:
+  kubectl rotate uninstall
+  kubectl rotate uninstall --dry-run                 # what would go
+  kubectl rotate uninstall --yes
+
+Exit codes:
+  0 done, or nothing was installed   1 error   2 usage   3 rotations are live, nothing was changed   5 not gone in time
+  7 not authorised   130 interrupted")]
+    Uninstall(install::UninstallArgs),
     /// Watch the whole system rotate a node of a simulated cluster; needs no cluster.
     #[command(after_help = "Examples:
   kubectl rotate demo")]

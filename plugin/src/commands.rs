@@ -6,11 +6,13 @@ mod demo;
 mod fleet;
 mod follow;
 mod hold;
+mod install;
 mod names;
 mod node;
 mod plan;
 mod session;
 mod status;
+mod uninstall;
 mod version;
 
 use std::ffi::OsString;
@@ -74,6 +76,8 @@ fn run(mut cli: Cli, console: Console) -> Ended {
             Verb::Pause(args) => hold::run(&session, &args, hold::Hold::Pause).await,
             Verb::Resume(args) => hold::run(&session, &args, hold::Hold::Resume).await,
             Verb::Fleet(args) => fleet::run(&session, &args).await,
+            Verb::Install(args) => install::run(&session, args).await,
+            Verb::Uninstall(args) => uninstall::run(&session, &args).await,
             Verb::Demo(_) => demo::run(&session).await,
             Verb::Version(args) => version::run(&session, &args).await,
             Verb::Completion(args) => completion::run(&session, &args),

@@ -14,6 +14,7 @@ pub(crate) mod cluster;
 pub(crate) mod embedded;
 pub(crate) mod forward;
 pub(crate) mod in_process;
+pub(crate) mod objects;
 pub(crate) mod snapshot;
 pub(crate) mod sse;
 pub(crate) mod token;

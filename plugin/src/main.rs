@@ -6,6 +6,7 @@ mod commands;
 mod complete;
 mod connect;
 mod failure;
+mod manifests;
 mod output;
 mod usage;
 

@@ -5,6 +5,7 @@ mod cluster;
 mod completion;
 mod connection;
 mod embedded;
+mod install;
 mod saved;
 mod support;
 mod terminal;

@@ -7,6 +7,7 @@
 mod harness;
 
 mod forward;
+mod install;
 mod looks;
 mod status;
 
@@ -34,10 +35,15 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("a_kubeconfig_is_all_that_it_takes_to_rotate_a_node", a_kubeconfig_is_all_that_it_takes),
         trial("the_agent_is_reached_through_the_api_server", forward::the_agent_is_reached_through_the_api_server),
+        trial("what_is_installed_works_is_upgraded_and_leaves_nothing", install::everything_comes_and_goes),
     ];
-    // Measured by hand, with an optimised binary: see docs/performance.md.
-    let measured = trial("status_takes_half_as_long_as_kubectl_get_nodes", status::status_takes_half_as_long);
-    let trials = trials.into_iter().chain([measured.with_ignored_flag(std::env::var_os("ROTATE_KUBECTL").is_none())]);
+    // By hand: measured with an optimised binary, see docs/performance.md; compared whenever the manifests change.
+    let with_kubectl = [
+        trial("status_takes_half_as_long_as_kubectl_get_nodes", status::status_takes_half_as_long),
+        trial("manifests_are_what_kustomize_makes_of_them", install::manifests_are_what_kustomize_makes_of_them),
+    ];
+    let without = std::env::var_os("ROTATE_KUBECTL").is_none();
+    let trials = trials.into_iter().chain(with_kubectl.map(|trial| trial.with_ignored_flag(without)));
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 

@@ -1,0 +1,98 @@
+//! `install` and `uninstall`, as typed.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::{GoDuration, boolean, duration};
+
+/// `install`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct InstallArgs {
+    /// Apply it, and wait until the agents are ready; without it the manifests are printed
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) apply: bool,
+    /// Add a component; may be given several times: tls, network-policy, ha
+    #[arg(long, value_enum, value_name = "tls|network-policy|ha", value_delimiter = ',', hide_possible_values = true)]
+    pub(crate) with: Vec<Component>,
+    /// The agent's image, as it is called in a registry of your own [default: ghcr.io/kubectl-rotate/rotate-agent of this version]
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
+    pub(crate) image: Option<String>,
+    /// How many agents; one of them leads [default: 2, with ha 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) replicas: Option<u32>,
+    /// With --apply: take over fields that somebody else has written
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) force_conflicts: bool,
+    /// With --apply: install this version over a newer one
+    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) allow_downgrade: bool,
+    /// With --apply: server, ask the API server about every object and change nothing
+    #[arg(long, value_enum, default_value = "none", value_name = "none|server", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
+    pub(crate) dry_run: ServerDryRun,
+    /// With --apply: wait until the agents are ready
+    #[arg(long, default_value = "true", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) wait: bool,
+    /// How long to wait for them, 0 for ever
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration())]
+    pub(crate) timeout: GoDuration,
+    /// One of: json, name, yaml
+    #[arg(long, short = 'o', value_name = "FORMAT")]
+    pub(crate) output: Option<String>,
+}
+
+/// `uninstall`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct UninstallArgs {
+    /// Do not ask
+    #[arg(long, short = 'y', default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    pub(crate) yes: bool,
+    /// client: show what would be deleted; server: ask the API server about it too
+    #[arg(long, value_enum, default_value = "none", value_name = "none|client|server", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
+    pub(crate) dry_run: DryRun,
+    /// How long to wait until everything is gone, 0 for ever
+    #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration())]
+    pub(crate) timeout: GoDuration,
+    /// One of: name
+    #[arg(long, short = 'o', value_name = "FORMAT")]
+    pub(crate) output: Option<String>,
+}
+
+/// `--with`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Component {
+    /// The API over TLS, for programs in the cluster.
+    Tls,
+    /// Network policies.
+    NetworkPolicy,
+    /// Three agents on nodes of their own.
+    Ha,
+}
+
+/// `--dry-run` of what only the API server can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServerDryRun {
+    /// Really do it.
+    None,
+    /// Ask the API server.
+    Server,
+}
+
+/// `--dry-run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// Really do it.
+    None,
+    /// Only show.
+    Client,
+    /// Ask the API server.
+    Server,
+}
+
+/// Something that can stand for an image: it goes into YAML and into an admission policy's expression.
+fn image(typed: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-/:@+".contains(c);
+    if !typed.is_empty() && typed.len() <= 512 && typed.chars().all(fine) {
+        Ok(typed.to_owned())
+    } else {
+        Err("it is not the name of an image".to_owned())
+    }
+}

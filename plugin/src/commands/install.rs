@@ -1,0 +1,107 @@
+//! `kubectl rotate install`: prints what belongs into a cluster, or applies it and waits for the agents.
+
+mod apply;
+mod rollout;
+
+use serde_json::{Value, json};
+
+use rotate_shared::exit;
+
+use super::Ended;
+use super::session::Session;
+use crate::cli::install::{self as cli, InstallArgs, ServerDryRun};
+use crate::connect::objects::{Conflicts, Objects};
+use crate::failure::Failure;
+use crate::manifests::{self, Component, Object, Wanted};
+use crate::output::{Format, format};
+
+pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
+    if session.agent.agent_namespace != rotate_shared::names::NAMESPACE {
+        return Err(Failure::Usage(format!(
+            "the agent is installed in namespace {}: its admission policies and rights name it",
+            rotate_shared::names::NAMESPACE
+        )));
+    }
+    let format = printed_as(args.output.as_deref())?;
+    let wanted = Wanted {
+        with: args.with.iter().map(|component| meant(*component)).collect(),
+        image: args.image.clone(),
+        replicas: args.replicas,
+    };
+    let objects = manifests::objects(&wanted);
+    if !args.apply {
+        if let Some(flag) = needs_apply(&args) {
+            return Err(Failure::Usage(format!("{flag} goes with --apply: without it nothing is asked or changed")));
+        }
+        session.console.data(&printed(&objects, format))?;
+        return Ok(exit::DONE);
+    }
+    let server = Objects::connect(session).await?;
+    let order = apply::Order {
+        conflicts: if args.force_conflicts { Conflicts::Force } else { Conflicts::Refuse },
+        downgrade: args.allow_downgrade,
+        dry_run: args.dry_run == ServerDryRun::Server,
+    };
+    let applied = apply::apply(session, &server, &objects, &order, format).await?;
+    if let Some(Format::Json | Format::Yaml) = format {
+        session.console.data(&listed(&applied, format))?;
+    }
+    if order.dry_run || !args.wait {
+        return Ok(exit::DONE);
+    }
+    let timeout = Some(args.timeout.0).filter(|timeout| !timeout.is_zero());
+    let hint = wanted
+        .with
+        .contains(&Component::Tls)
+        .then_some("the Secret rotate-agent-tls must be in namespace kubectl-rotate, with tls.crt and tls.key");
+    rollout::wait(session, &server, timeout, hint).await
+}
+
+/// `None`: the form that each way of installing has by itself.
+fn printed_as(output: Option<&str>) -> Result<Option<Format>, Failure> {
+    match output {
+        None => Ok(None),
+        Some("json") => Ok(Some(Format::Json)),
+        Some("yaml") => Ok(Some(Format::Yaml)),
+        Some("name") => Ok(Some(Format::Name)),
+        Some(other) => Err(Failure::Usage(format!(
+            "unable to match a printer suitable for the output format {other:?}, allowed formats are: json,name,yaml"
+        ))),
+    }
+}
+
+/// The first flag that says something only to `--apply`.
+fn needs_apply(args: &InstallArgs) -> Option<&'static str> {
+    [
+        (args.force_conflicts, "--force-conflicts"),
+        (args.allow_downgrade, "--allow-downgrade"),
+        (args.dry_run != ServerDryRun::None, "--dry-run"),
+        (!args.wait, "--wait"),
+    ]
+    .into_iter()
+    .find_map(|(given, flag)| given.then_some(flag))
+}
+
+fn meant(component: cli::Component) -> Component {
+    match component {
+        cli::Component::Tls => Component::Tls,
+        cli::Component::NetworkPolicy => Component::NetworkPolicy,
+        cli::Component::Ha => Component::Ha,
+    }
+}
+
+fn printed(objects: &[Object], format: Option<Format>) -> String {
+    match format {
+        Some(Format::Name) => objects.iter().map(|object| format!("{}\n", object.told())).collect(),
+        Some(Format::Json) => {
+            let objects: Vec<Value> = objects.iter().map(|object| object.json.clone()).collect();
+            listed(&objects, format)
+        }
+        _ => objects.iter().map(Object::yaml).collect::<Vec<_>>().join("---\n"),
+    }
+}
+
+fn listed(objects: &[Value], as_format: Option<Format>) -> String {
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+    if as_format == Some(Format::Json) { format::json(&list) } else { format::yaml(&list) }
+}

@@ -1,0 +1,169 @@
+//! Waits until the agents are ready, and says what that waits for.
+
+use std::time::Duration;
+
+use rotate_shared::{exit, names};
+use serde_json::Value;
+
+use crate::commands::{Ended, Session};
+use crate::connect::objects::Objects;
+use crate::failure::Failure;
+use crate::manifests::{Kind, LABEL};
+use crate::output::age;
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often the same is said again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// How to go on looking.
+const FOLLOW: &str = "kubectl -n kubectl-rotate rollout status deployment/rotate-agent";
+
+pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Duration>, hint: Option<&str>) -> Ended {
+    let console = &session.console;
+    let kind = Kind::named("Deployment").expect("it is installed");
+    let path = kind.path(Some(names::NAMESPACE), names::AGENT);
+    let began = session.clock.now();
+    let mut said: Option<(String, Duration)> = None;
+    loop {
+        let Some(agent) = server.get(&path).await? else {
+            return Err(Failure::Other(format!("{} was deleted by somebody meanwhile", kind.told(names::AGENT))));
+        };
+        let Some(lacking) = lacking(&agent) else {
+            console.note("The agents are ready. Next: kubectl rotate plan node NAME");
+            return Ok(exit::DONE);
+        };
+        let mut waiting = format!("{}: {lacking}", kind.told(names::AGENT));
+        for why in reasons(&agent, &pods(server).await?) {
+            waiting.push_str("; ");
+            waiting.push_str(&why);
+        }
+        if let Some(hint) = hint.filter(|_| waiting.contains("ContainerCreating")) {
+            waiting.push_str("; ");
+            waiting.push_str(hint);
+        }
+        let waited = Duration::try_from(session.clock.now().duration_since(began)).unwrap_or_default();
+        if timeout.is_some_and(|timeout| waited >= timeout) {
+            console.note(&format!("error: not ready after {}: {waiting}", told(waited)));
+            console.note(&format!("It goes on in the cluster. To follow: {FOLLOW}"));
+            return Ok(exit::TIMED_OUT);
+        }
+        if said.as_ref().is_none_or(|(text, at)| *text != waiting || waited.saturating_sub(*at) >= AGAIN) {
+            console.note(&format!("waiting {}: {waiting}", told(waited)));
+            said = Some((waiting, waited));
+        }
+        tokio::select! {
+            () = session.clock.sleep(LOOK) => {}
+            _ = tokio::signal::ctrl_c() => {
+                console.note(&format!("It goes on in the cluster. To follow: {FOLLOW}"));
+                return Ok(exit::INTERRUPTED);
+            }
+        }
+    }
+}
+
+fn told(waited: Duration) -> String {
+    age::seconds(i64::try_from(waited.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// What the Deployment lacks; `None`: nothing.
+fn lacking(agent: &Value) -> Option<String> {
+    let status = &agent["status"];
+    let count = |field: &str| status[field].as_u64().unwrap_or(0);
+    let wanted = agent["spec"]["replicas"].as_u64().unwrap_or(1);
+    if status["observedGeneration"].as_u64() < agent["metadata"]["generation"].as_u64() {
+        return Some("the controller has not seen it yet".to_owned());
+    }
+    let (updated, available, all) = (count("updatedReplicas"), count("availableReplicas"), count("replicas"));
+    if updated < wanted {
+        return Some(format!("{updated} of {wanted} agents are of this version"));
+    }
+    if all > updated {
+        return Some(format!("{} agents of the version before are still there", all - updated));
+    }
+    (available < updated).then(|| format!("{available} of {wanted} agents are ready"))
+}
+
+async fn pods(server: &Objects) -> Result<Vec<Value>, Failure> {
+    let selector = format!("{LABEL},app.kubernetes.io/component=agent").replace('/', "%2F").replace('=', "%3D");
+    let path = format!("/api/v1/namespaces/{}/pods", names::NAMESPACE);
+    server.list(&path, &format!("&labelSelector={}", selector.replace(',', "%2C"))).await
+}
+
+/// Why, as far as the Deployment and its Pods say.
+fn reasons(agent: &Value, pods: &[Value]) -> Vec<String> {
+    let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut reasons = Vec::new();
+    for condition in array(&agent["status"]["conditions"]) {
+        if condition["type"] == "ReplicaFailure" && condition["status"] == "True" {
+            reasons.push(text(&condition["message"]));
+        }
+    }
+    for pod in pods {
+        let name = text(&pod["metadata"]["name"]);
+        for container in array(&pod["status"]["containerStatuses"]) {
+            let waiting = &container["state"]["waiting"];
+            if let Some(reason) = waiting["reason"].as_str() {
+                let message = text(&waiting["message"]);
+                let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+                reasons.push(format!("pod/{name}: {reason}{message}"));
+            }
+        }
+        for condition in array(&pod["status"]["conditions"]) {
+            if condition["type"] == "PodScheduled" && condition["status"] == "False" {
+                reasons.push(format!("pod/{name}: {}", text(&condition["message"])));
+            }
+        }
+    }
+    reasons
+}
+
+fn text(value: &Value) -> String {
+    crate::output::escape::line(value.as_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn agent(generation: u64, status: Value) -> Value {
+        json!({ "metadata": { "generation": generation }, "spec": { "replicas": 2 }, "status": status })
+    }
+
+    #[test]
+    fn it_is_done_once_every_agent_is_of_this_version_and_ready() {
+        let status = json!({ "observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2 });
+        assert_eq!(lacking(&agent(2, status.clone())), None);
+        assert_eq!(lacking(&agent(3, status)).as_deref(), Some("the controller has not seen it yet"));
+        let old = json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3 });
+        assert_eq!(lacking(&agent(2, old)).as_deref(), Some("1 agents of the version before are still there"));
+        let new = json!({ "observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1 });
+        assert_eq!(lacking(&agent(2, new)).as_deref(), Some("1 of 2 agents are ready"));
+        assert_eq!(
+            lacking(&agent(2, json!({ "observedGeneration": 2 }))).as_deref(),
+            Some("0 of 2 agents are of this version")
+        );
+    }
+
+    #[test]
+    fn what_keeps_a_pod_from_running_is_named() {
+        let waiting = json!({ "reason": "ImagePullBackOff", "message": "Back-off pulling image \"a/b:1\"" });
+        let scheduled = json!({ "type": "PodScheduled", "status": "False", "message": "0/3 nodes are available" });
+        let pods = [
+            json!({ "metadata": { "name": "one" }, "status": { "containerStatuses": [{ "state": { "waiting": waiting } }] } }),
+            json!({ "metadata": { "name": "two" }, "status": { "conditions": [scheduled] } }),
+        ];
+        let failure = json!({ "type": "ReplicaFailure", "status": "True", "message": "exceeded quota" });
+        let agent = agent(1, json!({ "conditions": [failure] }));
+        assert_eq!(
+            reasons(&agent, &pods),
+            [
+                "exceeded quota",
+                "pod/one: ImagePullBackOff: Back-off pulling image \"a/b:1\"",
+                "pod/two: 0/3 nodes are available"
+            ]
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! `kubectl rotate uninstall`: takes away everything that was installed, and what is left of rotations.
+//!
+//! ```text
+//! what is there ──▶ live rotations? ──▶ may I? ──▶ [y/N] ──▶ agents, marks, namespaces, the rest ──▶ until it is gone
+//! ```
+
+mod left;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rotate_shared::exit;
+use serde_json::Value;
+
+use super::Ended;
+use super::session::Session;
+use crate::cli::install::{DryRun, UninstallArgs};
+use crate::connect::objects::{Found, Objects};
+use crate::failure::Failure;
+use crate::output::age;
+use left::Left;
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often the same is said again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
+    if let Some(other) = args.output.as_deref().filter(|output| *output != "name") {
+        return Err(Failure::Usage(format!(
+            "unable to match a printer suitable for the output format {other:?}, allowed formats are: name"
+        )));
+    }
+    let server = Objects::connect(session).await?;
+    let found = to_delete(server.ours().await?);
+    if found.is_empty() {
+        session.console.note(&format!("kubectl-rotate is not installed in the cluster at {}", server.server()));
+        return Ok(exit::DONE);
+    }
+    let left = Left::read(&server).await?;
+    left.nothing_is_live()?;
+    may_all(session, &server, &found, &left).await?;
+    let removal = Removal {
+        session,
+        server: &server,
+        names_only: args.output.is_some(),
+        dry_run: args.dry_run,
+        timeout: Some(args.timeout.0).filter(|timeout| !timeout.is_zero()),
+        began: session.clock.now(),
+    };
+    if args.dry_run != DryRun::None {
+        for found in &found {
+            if args.dry_run == DryRun::Client || server.delete(found, true).await? {
+                removal.say(found)?;
+            }
+        }
+        left.tell(&session.console);
+        return Ok(exit::DONE);
+    }
+    confirm(session, &server, &found, &left, args.yes)?;
+    removal.run(&found, left).await
+}
+
+/// What has to be deleted by name: what is in a namespace that goes, goes with it. But the agents go first.
+fn to_delete(found: Vec<Found>) -> Vec<Found> {
+    let goes = |name: &str| found.iter().any(|found| found.kind.name == "Namespace" && found.name() == name);
+    let by_name: Vec<bool> =
+        found.iter().map(|found| found.kind.name == "Deployment" || !found.namespace().is_some_and(goes)).collect();
+    found.into_iter().zip(by_name).filter_map(|(found, by_name)| by_name.then_some(found)).collect()
+}
+
+/// Shows what goes and asks.
+fn confirm(session: &Session, server: &Objects, found: &[Found], left: &Left, yes: bool) -> Result<(), Failure> {
+    let console = &session.console;
+    console.note(&format!("From the cluster at {} these go:", server.server()));
+    for found in found {
+        let with = if found.kind.name == "Namespace" { ", with everything in it" } else { "" };
+        let place = found.namespace().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        console.note(&format!("  {}{place}{with}", found.told()));
+    }
+    if left.records > 0 {
+        console.note(&format!("With them goes the history of {} rotations.", left.records));
+    }
+    if yes || console.confirm("Delete all of it?")? {
+        Ok(())
+    } else {
+        Err(Failure::Usage("not confirmed; nothing was changed".to_owned()))
+    }
+}
+
+/// Ends here where something could not be deleted: nothing is begun that cannot be finished.
+async fn may_all(session: &Session, server: &Objects, found: &[Found], left: &Left) -> Result<(), Failure> {
+    let mut asked = BTreeSet::new();
+    let mut refused = Vec::new();
+    for found in found {
+        if asked.insert((found.kind.plural, found.namespace()))
+            && !server.may("delete", found.kind, found.namespace()).await?
+        {
+            let place = found.namespace().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+            refused.push(format!("  you may not delete {}{place}", found.kind.plural));
+        }
+    }
+    if !left.marked.is_empty() && !left.may_unmark(server).await? {
+        refused.push("  you may not patch nodes, and some carry marks of ours".to_owned());
+    }
+    if refused.is_empty() {
+        return Ok(());
+    }
+    for line in &refused {
+        session.console.note(line);
+    }
+    Err(Failure::NotAuthorised("not everything could be deleted; nothing was changed".to_owned()))
+}
+
+/// What is under way.
+struct Removal<'a> {
+    session: &'a Session,
+    server: &'a Objects,
+    names_only: bool,
+    dry_run: DryRun,
+    timeout: Option<Duration>,
+    began: Timestamp,
+}
+
+impl Removal<'_> {
+    async fn run(&self, found: &[Found], left: Left) -> Ended {
+        let (agents, rest): (Vec<&Found>, Vec<&Found>) =
+            found.iter().partition(|found| found.kind.name == "Deployment");
+        self.delete(&agents).await?;
+        if let Some(ended) = self.until_gone("its agents", async || left::agents(self.server).await).await? {
+            return Ok(ended);
+        }
+        // With nobody there to begin another one.
+        let left = if agents.is_empty() { left } else { Left::read(self.server).await? };
+        left.nothing_is_live().map_err(|failure| {
+            Failure::Blocked(format!(
+                "{failure} (it was begun meanwhile; the agents are deleted: kubectl rotate install --apply brings them back)"
+            ))
+        })?;
+        left.unmark(&self.session.console, self.server).await?;
+        // What is in a namespace goes with it; what is cluster-wide goes once nothing leans on it any more.
+        let (first, last): (Vec<&Found>, Vec<&Found>) =
+            rest.into_iter().partition(|found| found.kind.namespaced || found.kind.name == "Namespace");
+        self.delete(&first).await?;
+        if let Some(ended) = self.until_gone("the namespaces", async || left::namespaces(self.server).await).await? {
+            return Ok(ended);
+        }
+        self.delete(&last).await?;
+        left.tell(&self.session.console);
+        Ok(exit::DONE)
+    }
+
+    async fn delete(&self, found: &[&Found]) -> Result<(), Failure> {
+        for found in found {
+            if self.server.delete(found, false).await? {
+                self.say(found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As kubectl delete says it.
+    fn say(&self, found: &Found) -> Result<(), Failure> {
+        let dry_run = match self.dry_run {
+            DryRun::None => "",
+            DryRun::Client => " (dry run)",
+            DryRun::Server => " (server dry run)",
+        };
+        self.session.console.data(&if self.names_only {
+            format!("{}\n", found.told())
+        } else {
+            format!("{} \"{}\" deleted{dry_run}\n", found.kind.told_kind(), found.name())
+        })
+    }
+
+    /// Waits until nothing is there any more. An exit code where that is given up.
+    async fn until_gone(
+        &self,
+        what: &str,
+        mut there: impl AsyncFnMut() -> Result<Vec<String>, Failure>,
+    ) -> Result<Option<u8>, Failure> {
+        let (console, clock) = (&self.session.console, self.session.clock);
+        let mut said = Duration::ZERO;
+        loop {
+            let there = there().await?;
+            if there.is_empty() {
+                return Ok(None);
+            }
+            let waited = Duration::try_from(clock.now().duration_since(self.began)).unwrap_or_default();
+            let told = age::seconds(i64::try_from(waited.as_secs()).unwrap_or(i64::MAX));
+            let again = "To go on: kubectl rotate uninstall";
+            if self.timeout.is_some_and(|timeout| waited >= timeout) {
+                console.note(&format!("error: {what} are not gone after {told}: {}", there.join("; ")));
+                console.note(again);
+                return Ok(Some(exit::TIMED_OUT));
+            }
+            if waited >= LOOK.saturating_mul(4) && (said.is_zero() || waited.saturating_sub(said) >= AGAIN) {
+                console.note(&format!("waiting {told}: for {what} to go: {}", there.join("; ")));
+                said = waited;
+            }
+            tokio::select! {
+                () = clock.sleep(LOOK) => {}
+                _ = tokio::signal::ctrl_c() => {
+                    console.note(again);
+                    return Ok(Some(exit::INTERRUPTED));
+                }
+            }
+        }
+    }
+}
+
+/// A text of an object.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Where the agent's Pods are.
+const PODS: &str = "/api/v1/namespaces/kubectl-rotate/pods";
+
+/// Where the records are.
+const RECORDS: &str = "/api/v1/namespaces/kubectl-rotate/configmaps";
