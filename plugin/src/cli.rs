@@ -387,6 +387,16 @@ pub(crate) struct AgentFlags {
     /// Where the agent's control port answers, as http://127.0.0.1:8470; without it a port is forwarded to the agent's Pod
     #[arg(long, global = true, env = "ROTATE_AGENT_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) agent_url: Option<String>,
+    /// Path to a cert file for the authority that signed the certificate of the agent at --agent-url
+    #[arg(
+        long,
+        global = true,
+        env = "ROTATE_AGENT_CA",
+        hide_env_values = true,
+        value_name = "FILE",
+        hide_short_help = true
+    )]
+    pub(crate) agent_ca: Option<std::path::PathBuf>,
     /// The agent's namespace
     #[arg(long, global = true, default_value = rotate_shared::names::NAMESPACE, value_name = "NAMESPACE", hide_short_help = true)]
     pub(crate) agent_namespace: String,

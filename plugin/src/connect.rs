@@ -53,6 +53,14 @@ pub(crate) enum TransportError {
         /// Why not.
         reason: String,
     },
+    /// What the agent's certificate is to be checked with cannot be used.
+    #[error("--agent-ca={}: {reason}", .file.display())]
+    Authority {
+        /// As given.
+        file: std::path::PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// Nobody answered.
     #[error("no agent answered at {at}: {reason}")]
     Unreachable {

@@ -65,8 +65,12 @@ impl Session {
         let source = Source::new(connection, self.agent.agent_namespace.clone(), account, self.clock);
         let source = source.beginning_with(given);
         let hint = format!(". Is the port forwarded? As in: {}", self.port_forward());
-        let transport = Url::new(url, Some(source), hint).map_err(|error| match error {
-            TransportError::Address { .. } => Failure::Usage(error.to_string()),
+        let transport = Url::new(url, Some(source), hint).and_then(|url| match &self.agent.agent_ca {
+            Some(file) => url.trusting(file),
+            None => Ok(url),
+        });
+        let transport = transport.map_err(|error| match error {
+            TransportError::Address { .. } | TransportError::Authority { .. } => Failure::Usage(error.to_string()),
             _ => error.into(),
         })?;
         Ok(Some(self.speaking(Agent::new(transport, self.clock))))
@@ -168,6 +172,7 @@ impl Session {
         let kubeconfig = connection.kubeconfig.as_ref().map(|path| path.display().to_string());
         let given = [
             ("--agent-url", self.agent.agent_url.clone()),
+            ("--agent-ca", self.agent.agent_ca.as_ref().map(|file| file.display().to_string())),
             ("--agent-namespace", Some(namespace).filter(|name| name != rotate_shared::names::NAMESPACE)),
             ("--kubeconfig", kubeconfig),
             ("--context", connection.context.clone()),

@@ -1,6 +1,7 @@
 //! The agent behind an address: `--agent-url`.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -11,6 +12,10 @@ use super::{Answer, Ask, SILENCE, Transport, TransportError};
 
 /// Long enough for a busy agent behind a slow port-forward; an agent that is not there says so at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What to do about a certificate that does not match.
+const STRANGER: &str = ". Nothing was sent. If it is the agent's certificate, give the file of the authority that signed it \
+                        with --agent-ca";
 
 /// Requests by reqwest.
 #[derive(Debug)]
@@ -40,14 +45,27 @@ impl Url {
             let url = format!("{}://…@{}", base.scheme(), base.host_str().unwrap_or_default());
             return Err(TransportError::Address { url, reason: "it must not hold a user or a password".to_owned() });
         }
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(SILENCE)
-            // The agent sends nobody elsewhere: a login page in front of it does.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| address(innermost(&error)))?;
+        let client = client(None).map_err(|error| address(innermost(&error)))?;
         Ok(Self { client, base, source, hint })
+    }
+
+    /// Knows the agent by what these authorities have signed, and by nothing else.
+    ///
+    /// # Errors
+    ///
+    /// The file holds no certificates, or the address has no use for them.
+    pub(crate) fn trusting(mut self, file: &Path) -> Result<Self, TransportError> {
+        let unusable = |reason: String| TransportError::Authority { file: file.to_owned(), reason };
+        if self.base.scheme() != "https" {
+            return Err(unusable("certificates go with an address that begins with https://".to_owned()));
+        }
+        let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+        let authorities = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| unusable(innermost(&error)))?;
+        if authorities.is_empty() {
+            return Err(unusable("it holds no certificate in PEM form".to_owned()));
+        }
+        self.client = client(Some(authorities)).map_err(|error| unusable(innermost(&error)))?;
+        Ok(self)
     }
 
     async fn once(&self, ask: Ask, token: Option<&str>) -> Result<reqwest::Response, TransportError> {
@@ -65,9 +83,27 @@ impl Url {
         let sent = tokio::time::timeout(patience, request.send()).await;
         let sent = sent.map_err(|_| unreachable(format!("it says nothing for {} s", patience.as_secs())))?;
         sent.map_err(|error| {
-            let hint = if error.is_connect() { self.hint.as_str() } else { "" };
-            unreachable(format!("{}{hint}", innermost(&error)))
+            let cause = innermost(&error);
+            let hint = match error.is_connect() {
+                true if cause.contains("invalid peer certificate") => STRANGER,
+                true => self.hint.as_str(),
+                false => "",
+            };
+            unreachable(format!("{cause}{hint}"))
         })
+    }
+}
+
+/// Trusts the system's authorities unless others are given.
+fn client(authorities: Option<Vec<reqwest::Certificate>>) -> reqwest::Result<reqwest::Client> {
+    let client = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(SILENCE)
+        // The agent sends nobody elsewhere: a login page in front of it does.
+        .redirect(reqwest::redirect::Policy::none());
+    match authorities {
+        Some(authorities) => client.tls_certs_only(authorities).build(),
+        None => client.build(),
     }
 }
 
@@ -105,33 +141,4 @@ fn innermost(error: &dyn Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn an_agent_that_takes_the_connection_and_says_nothing_is_given_up() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        // The system takes the connection; nobody accepts it.
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let url = Url::new(&url, None, String::new()).expect("an address");
-        for (ask, end) in [
-            (Ask::new(http::Method::GET, "/v1/nodes"), "it says nothing for 15 s"),
-            (Ask::new(http::Method::POST, "/v1/plans"), "timed out"),
-        ] {
-            let Err(error) = url.send(ask).await else { panic!("an answer") };
-            assert!(error.to_string().ends_with(end), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_password_in_the_address_is_refused_and_not_repeated() {
-        let made = Url::new("http://someone:secret@127.0.0.1:8470", None, String::new());
-        let Err(refused) = made else { panic!("a refusal") };
-        let message = refused.to_string();
-        assert!(
-            message.contains("password") && !message.contains("secret") && !message.contains("someone"),
-            "{message}"
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,114 @@
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+
+/// An authority, and its certificate in a file.
+fn authority() -> (CertifiedIssuer<'static, KeyPair>, tempfile::NamedTempFile) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a certificate");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), authority.pem()).expect("it can be written");
+    (authority, file)
+}
+
+/// A port that answers everything with 204, over TLS; it counts the requests that it has read.
+async fn serve(
+    name: &str,
+    authority: &CertifiedIssuer<'static, KeyPair>,
+) -> (String, Arc<std::sync::atomic::AtomicUsize>) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new([name.to_owned()]).expect("a name");
+    let chain = vec![params.signed_by(&key, authority).expect("a certificate").der().clone()];
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).expect("a pair");
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("https://{}", listener.local_addr().expect("it is bound"));
+    let read = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&read);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = [0; 4096];
+            if stream.read(&mut request).await.is_ok_and(|length| length > 0) {
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
+            }
+        }
+    });
+    (url, read)
+}
+
+async fn asked(url: &str, trusted: Option<&Path>) -> Result<u16, String> {
+    let url = Url::new(url, None, String::new()).expect("an address");
+    let url = match trusted {
+        Some(file) => url.trusting(file).expect("certificates"),
+        None => url,
+    };
+    let answer = url.send(Ask::new(http::Method::GET, "/version")).await;
+    answer.map(|answer| answer.status).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_certificate_that_does_not_match_is_refused_before_anything_is_sent() {
+    let ((ours, file), (_, other)) = (authority(), authority());
+    let (url, read) = serve("127.0.0.1", &ours).await;
+    let (elsewhere, read_elsewhere) = serve("rotate-agent.elsewhere.svc", &ours).await;
+    for (url, trusted, why) in [
+        (&url, None, "UnknownIssuer"),
+        (&url, Some(other.path()), "invalid peer certificate"),
+        (&elsewhere, Some(file.path()), "not valid for name"),
+    ] {
+        let refused = asked(url, trusted).await.expect_err("it does not match");
+        assert!(refused.contains(why) && refused.contains("Nothing was sent"), "{refused}");
+        assert!(refused.contains("--agent-ca"), "{refused}");
+    }
+    assert_eq!(asked(&url, Some(file.path())).await, Ok(204));
+    let counts = [read, read_elsewhere].map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    assert_eq!(counts, [1, 0]);
+}
+
+#[test]
+fn an_authority_that_cannot_be_used_is_named() {
+    let (_, file) = authority();
+    let refused = |url: &str, file: &Path| {
+        let url = Url::new(url, None, String::new()).expect("an address");
+        url.trusting(file).map(drop).expect_err("it is of no use").to_string()
+    };
+    let missing = refused("https://a", Path::new("/nonesuch.pem"));
+    assert_eq!(missing, "--agent-ca=/nonesuch.pem: No such file or directory (os error 2)");
+    assert!(refused("http://a", file.path()).ends_with("begins with https://"));
+    std::fs::write(file.path(), "not PEM").expect("it can be written");
+    assert!(refused("https://a", file.path()).ends_with("it holds no certificate in PEM form"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_takes_the_connection_and_says_nothing_is_given_up() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // The system takes the connection; nobody accepts it.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let url = Url::new(&url, None, String::new()).expect("an address");
+    for (ask, end) in [
+        (Ask::new(http::Method::GET, "/v1/nodes"), "it says nothing for 15 s"),
+        (Ask::new(http::Method::POST, "/v1/plans"), "timed out"),
+    ] {
+        let Err(error) = url.send(ask).await else { panic!("an answer") };
+        assert!(error.to_string().ends_with(end), "{error}");
+    }
+}
+
+#[test]
+fn a_password_in_the_address_is_refused_and_not_repeated() {
+    let made = Url::new("http://someone:secret@127.0.0.1:8470", None, String::new());
+    let Err(refused) = made else { panic!("a refusal") };
+    let message = refused.to_string();
+    assert!(message.contains("password") && !message.contains("secret") && !message.contains("someone"), "{message}");
+}
