@@ -48,7 +48,7 @@ enum Does {
     /// It tells of these states under these ids, then the connection breaks.
     Tells(Vec<(&'static str, Rotation)>),
     /// It tells of this state under this id, and ends in order after a while.
-    Ends(&'static str, Rotation),
+    Ends(&'static str, Box<Rotation>),
     /// It refuses.
     Refuses(Problem),
     /// It cannot be reached.
@@ -159,8 +159,8 @@ async fn a_broken_connection_is_made_anew_and_goes_on_after_the_last_event() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_ends_in_order_is_begun_anew_without_a_word() {
     let script = Script::new([
-        Does::Ends("x-1", at(Phase::Draining)),
-        Does::Ends("x-2", at(Phase::Settling)),
+        Does::Ends("x-1", Box::new(at(Phase::Draining))),
+        Does::Ends("x-2", Box::new(at(Phase::Settling))),
         Does::Tells(vec![("x-3", at(Phase::Succeeded))]),
     ]);
     assert_eq!(told(&script).await, ["Draining", "Settling", "Succeeded"]);
