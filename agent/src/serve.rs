@@ -2,13 +2,13 @@
 
 use anyhow::{Context as _, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::{Agent, Listen};
 use crate::cache::feed::{self, FeedError};
 use crate::cli::{Cli, Command, LogFormat, Run};
 use crate::clock::Clock;
+use crate::signals::Signals;
 
 /// Does what the command line says, until a signal ends it.
 ///
@@ -16,7 +16,7 @@ use crate::clock::Clock;
 ///
 /// The agent cannot start, or cannot go on.
 pub async fn run(cli: Cli) -> anyhow::Result<()> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new().context("failed to listen for signals")?;
     match cli.command {
         Some(Command::Pause) => signals.next().await,
         None => agent(cli.run, signals).await?,
@@ -96,25 +96,6 @@ fn log(format: LogFormat) {
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
-    }
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("failed to listen for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 
