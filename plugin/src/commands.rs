@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser};
 use rotate_shared::exit;
 
+use crate::called::Called;
 use crate::cli::{Cli, Verb};
 use crate::complete;
 use crate::failure::Failure;
@@ -33,11 +34,12 @@ type Ended = Result<u8, Failure>;
 /// Runs a command line; gives its exit code.
 pub(crate) fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
     let line: Vec<OsString> = line.into_iter().collect();
-    let console = Console::of_process();
+    let called = Called::by(line.first());
+    let console = Console::of_process(called);
     if let Some(completed) = complete::asked(&line, console) {
         return completed;
     }
-    let ended = match Cli::try_parse_from(line) {
+    let ended = match Cli::try_parse_from(called.meant(line, &Cli::command())) {
         Ok(cli) => run(cli, console),
         // Help is an answer and no mistake.
         Err(error) if !error.use_stderr() => console.data(&error.to_string()).map(|()| exit::DONE),

@@ -1,6 +1,7 @@
 //! `kubectl rotate`: replace a Kubernetes node without the workload losing capacity.
 
 mod args;
+mod called;
 mod cli;
 mod commands;
 mod complete;

@@ -1,10 +1,12 @@
 //! Where output goes: data to stdout, everything else to stderr, and what the terminal can do.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use rotate_shared::plan::Notice;
 
 use super::{escape, fold, live};
+use crate::called::Called;
 use crate::failure::Failure;
 
 const WARNING: &str = "Warning:";
@@ -22,11 +24,13 @@ pub(crate) struct Console {
     columns: Option<usize>,
     /// How many stderr has.
     margin: Option<usize>,
+    /// How our own commands are told.
+    called: Called,
 }
 
 impl Console {
     /// The process's own streams.
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn of_process(called: Called) -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let terminal = io::stderr().is_terminal();
         // Where nobody says what the terminal can do, it can do nothing. On Windows nobody ever says.
@@ -38,6 +42,7 @@ impl Console {
             interactive: terminal && io::stdin().is_terminal(),
             columns: columns(&io::stdout(), ::console::Term::stdout()),
             margin: columns(&io::stderr(), ::console::Term::stderr()),
+            called,
         }
     }
 
@@ -58,7 +63,12 @@ impl Console {
 
     /// Prose as it is best read: folded to the terminal's width. Where nobody looks at it, every line stays whole.
     pub(crate) fn folded(&self, text: String) -> String {
-        folded(text, self.columns)
+        folded(self.worded(&text).into_owned(), self.columns)
+    }
+
+    /// A text with our own commands as they can be typed here.
+    pub(crate) fn worded<'text>(&self, text: &'text str) -> Cow<'text, str> {
+        self.called.worded(text)
     }
 
     /// Writes data. Line breaks are kept, other control characters are spelled out.
@@ -67,9 +77,12 @@ impl Console {
     ///
     /// [`Failure::ClosedPipe`] where nobody reads any more.
     pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
+        // What programs read is left as it was said.
+        let object = ["{", "[", "---\n", "apiVersion: "].iter().any(|start| text.starts_with(start));
+        let text = if object { text.into() } else { self.worded(text) };
         live::aside(|| {
             let mut stdout = io::stdout().lock();
-            stdout.write_all(escape::text(text).as_bytes())?;
+            stdout.write_all(escape::text(&text).as_bytes())?;
             stdout.flush()?;
             Ok(())
         })
@@ -90,18 +103,18 @@ impl Console {
     /// A line for the person. That nobody reads it is no reason to stop.
     pub(crate) fn note(&self, text: &str) {
         live::aside(|| {
-            let _ = writeln!(io::stderr().lock(), "{}", escape::text(text));
+            let _ = writeln!(io::stderr().lock(), "{}", escape::text(&self.worded(text)));
         });
     }
 
     /// A sentence for the person, folded to the terminal's width.
     pub(crate) fn prose(&self, text: String) {
-        self.note(&folded(text, self.margin));
+        self.note(&folded(self.worded(&text).into_owned(), self.margin));
     }
 
     /// `Warning: …`, as kubectl writes it, folded to the terminal's width.
     pub(crate) fn warning(&self, text: &str) {
-        let text = folded(format!("{WARNING} {}", escape::line(text)), self.margin);
+        let text = folded(format!("{WARNING} {}", escape::line(&self.worded(text))), self.margin);
         let text = match text.strip_prefix(WARNING).filter(|_| self.colour) {
             Some(text) => format!("\u{1b}[33;1m{WARNING}\u{1b}[0m{text}"),
             None => text,
@@ -117,7 +130,7 @@ impl Console {
             self.note(&line);
         }
         for blocker in failure.blockers() {
-            self.note(&folded(notice(blocker), self.margin));
+            self.note(&folded(self.worded(&notice(blocker)).into_owned(), self.margin));
         }
     }
 

@@ -79,8 +79,15 @@ impl Progress {
         let Some(shown) = &self.frame else { return };
         let rotations: Vec<&Rotation> = self.order.iter().filter_map(|id| self.known.get(id)).collect();
         let (rows, columns) = screen::size();
-        let lines = frame::frame(&rotations, now, Size { rows, columns }).join("\n");
-        shown.set_message(lines);
+        let lines: Vec<String> = frame::frame(&rotations, now, Size { rows, columns })
+            .into_iter()
+            .map(|line| {
+                // A line that breaks is not taken away whole: where its longer form has no room it stays as it is.
+                let worded = self.console.worded(&line);
+                if worded.chars().count() < columns { worded.into_owned() } else { line }
+            })
+            .collect();
+        shown.set_message(lines.join("\n"));
     }
 }
 

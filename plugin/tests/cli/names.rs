@@ -1,0 +1,35 @@
+//! The program under the name that krew's central index gives it.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+
+use crate::cluster::Cluster;
+
+/// The program as krew links it for a plugin named `rotate-node`.
+fn rotate_node() -> PathBuf {
+    let link = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubectl-rotate_node");
+    let _ = std::fs::remove_file(&link);
+    std::fs::hard_link(env!("CARGO_BIN_EXE_kubectl-rotate"), &link).expect("a link beside the binary");
+    link
+}
+
+#[test]
+fn as_rotate_node_a_node_is_rotated_without_a_verb_and_commands_are_told_as_they_can_be_typed() {
+    let cluster = Cluster::with_room(false).agent();
+    let program = rotate_node();
+    let run = |line: &[&str]| {
+        let output = Command::new(&program).env_clear().args(line).args(["--agent-url", &cluster.agent_url]).output();
+        let output = output.expect("the binary runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, _, stderr) = run(&["w1", "--yes", "--timeout", "300ms"]);
+    assert_eq!(code, Some(5), "{stderr}");
+    assert!(stderr.contains("Follow it with: kubectl rotate-node status "), "{stderr}");
+    let (code, status, stderr) = run(&["status", "node/w1"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(status.contains("Phase:       Surging\n"), "{status}");
+    let (_, help, _) = run(&["--help"]);
+    assert!(help.contains("Usage: kubectl rotate-node ") && !help.contains("kubectl rotate "), "{help}");
+}
