@@ -11,7 +11,8 @@ mod world;
 mod access;
 #[cfg(test)]
 mod batches;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod pause;
 #[cfg(test)]
 mod hostile;
