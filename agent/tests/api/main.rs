@@ -12,10 +12,10 @@ mod access;
 #[cfg(test)]
 mod batches;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 #[cfg(target_os = "linux")]
 mod pause;
-#[cfg(test)]
-mod hostile;
 #[cfg(test)]
 mod process;
 #[cfg(test)]

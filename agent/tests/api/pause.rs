@@ -3,6 +3,7 @@
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rotate_agent::clock::Clock;
 use tokio::io::AsyncReadExt as _;
 
 #[tokio::test]
@@ -15,7 +16,7 @@ async fn a_placeholder_needs_nothing_takes_next_to_no_memory_and_ends_at_once() 
         if listening() {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        Clock::system().sleep(Duration::from_millis(5)).await;
     }
     assert!(listening(), "it does not listen to SIGTERM, which process 1 of a container would then never get");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
