@@ -77,6 +77,20 @@ fn the_deployment_sets_only_variables_that_the_agent_reads() {
     }
 }
 
+#[test]
+fn the_component_for_tls_sets_only_variables_that_the_agent_reads() {
+    use clap::CommandFactory as _;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/components/tls/kustomization.yaml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let command = crate::cli::Cli::command();
+    let known: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()).collect();
+    let set: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("name: ROTATE_")).collect();
+    assert_eq!(set, ["TLS_CERT", "TLS_KEY"]);
+    for name in set {
+        assert!(known.contains(&&*format!("ROTATE_{name}")), "{name}");
+    }
+}
+
 /// The (resource, verb) pairs that a role grants in a group.
 fn grants(role: &Value, group: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
