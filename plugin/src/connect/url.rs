@@ -1,6 +1,7 @@
 //! The agent behind an address: `--agent-url`.
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -45,7 +46,16 @@ impl Url {
             let url = format!("{}://…@{}", base.scheme(), base.host_str().unwrap_or_default());
             return Err(TransportError::Address { url, reason: "it must not hold a user or a password".to_owned() });
         }
-        let client = client(None).map_err(|error| address(innermost(&error)))?;
+        if source.is_some() && base.scheme() == "http" && !is_loopback(&base) {
+            return Err(address(
+                "a token would go there in clear: begin it with https:// (--agent-ca names the authority of the agent's \
+                 certificate), or leave --agent-url out and the agent is reached through the API server"
+                    .to_owned(),
+            ));
+        }
+        // Reading all that the system trusts takes longer than the request.
+        let none = (base.scheme() == "http").then(Vec::new);
+        let client = client(none).map_err(|error| address(innermost(&error)))?;
         Ok(Self { client, base, source, hint })
     }
 
@@ -92,6 +102,13 @@ impl Url {
             unreachable(format!("{cause}{hint}"))
         })
     }
+}
+
+/// Whether what is sent there stays on this machine.
+fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Trusts the system's authorities unless others are given.

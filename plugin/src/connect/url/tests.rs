@@ -6,6 +6,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::cli::ConnectionFlags;
+use crate::connect::token::Account;
+use rotate_agent::clock::Clock;
 
 /// An authority, and its certificate in a file.
 fn authority() -> (CertifiedIssuer<'static, KeyPair>, tempfile::NamedTempFile) {
@@ -111,4 +114,22 @@ fn a_password_in_the_address_is_refused_and_not_repeated() {
     let Err(refused) = made else { panic!("a refusal") };
     let message = refused.to_string();
     assert!(message.contains("password") && !message.contains("secret") && !message.contains("someone"), "{message}");
+}
+
+#[test]
+fn a_token_goes_in_clear_to_this_machine_alone() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let with_token = |url: &str| {
+        let source =
+            Source::new(ConnectionFlags::default(), "kubectl-rotate".to_owned(), Account::Viewer, Clock::system());
+        Url::new(url, Some(source), String::new())
+    };
+    for url in ["http://127.0.0.1:8470", "http://localhost:8470", "http://[::1]:8470", "https://agent.example:8443"] {
+        assert!(with_token(url).is_ok(), "{url}");
+    }
+    for url in ["http://agent.example:8470", "http://10.0.0.7:8470", "http://localhost.example:8470"] {
+        let refused = with_token(url).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains(url) && refused.contains("in clear"), "{url}: {refused}");
+    }
+    assert!(Url::new("http://10.0.0.7:8470", None, String::new()).is_ok(), "there is none to show");
 }
