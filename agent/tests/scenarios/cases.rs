@@ -48,14 +48,15 @@ use cases;
 
 /// All of them.
 pub(crate) fn all() -> Vec<Case> {
+    // Those that take longest come first, so that none is left to run alone.
     [
+        karpenter::cases(),
         surge::cases(),
         drain::cases(),
         refusals::cases(),
         crash::cases(),
         groups::cases(),
         likeness::cases(),
-        karpenter::cases(),
         cluster_api::cases(),
     ]
     .concat()

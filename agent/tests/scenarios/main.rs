@@ -44,8 +44,10 @@ use backend::Backend;
 use cases::Case;
 use world::World;
 
-/// How many control planes may run: more of them on two cores would only measure each other.
-static SLOTS: Slots = Slots { free: Mutex::new(3), freed: Condvar::new() };
+/// How many control planes may run: more of them on two cores would only measure each other. Two leave the cores idle for
+/// most of the time, since scenarios wait for nodes that boot.
+const PLANES: usize = 3;
+static SLOTS: Slots = Slots { free: Mutex::new(PLANES), freed: Condvar::new() };
 
 /// A counting semaphore; test threads are no tasks.
 struct Slots {
@@ -60,7 +62,9 @@ struct Slot(&'static Slots);
 const SIMULATIONS: &[(&str, PodCache)] = &[("simulator", PodCache::Cluster), ("simulator::scoped", PodCache::Scoped)];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Else as many as there are cores.
+    arguments.test_threads.get_or_insert(PLANES);
     let built = harness::binaries().is_some();
     let mut trials = Vec::new();
     for case in cases::all() {

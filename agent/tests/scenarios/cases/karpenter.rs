@@ -28,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     let figures = figures::cases().into_iter().map(|case| Case { simulated: false, ..case });
     let cases = [rotation::cases(), limits::cases(), constraints::cases(), disruption::cases()].concat().into_iter();
     let cases = cases.map(|case| Case { simulated: !REAL_ONLY.contains(&case.name), ..case });
-    cases.chain(figures).collect()
+    figures.chain(cases).collect()
 }
 
 /// What needs objects of the cloud's own, which the simulator does not have; what is over there before the node expires,
