@@ -4,6 +4,7 @@ pub mod cache;
 mod code;
 pub mod exit;
 pub mod fleet;
+pub mod host;
 pub mod names;
 pub mod options;
 pub mod plan;

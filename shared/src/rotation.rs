@@ -37,6 +37,22 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All of them, in the order in which they are declared.
+    pub const ALL: [Self; 12] = [
+        Self::Queued,
+        Self::Surging,
+        Self::Draining,
+        Self::Settling,
+        Self::Removing,
+        Self::RollingBack,
+        Self::Succeeded,
+        Self::RolledBack,
+        Self::Cancelled,
+        Self::Stopped,
+        Self::Failed,
+        Self::Superseded,
+    ];
+
     /// Whether nothing will happen any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {

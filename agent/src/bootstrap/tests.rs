@@ -147,20 +147,7 @@ fn policy(name: &str) -> String {
 fn the_policy_for_records_knows_which_phases_are_over() {
     use rotate_shared::Phase;
     let policy = policy("rotate-records");
-    for phase in [
-        Phase::Queued,
-        Phase::Surging,
-        Phase::Draining,
-        Phase::Settling,
-        Phase::Removing,
-        Phase::RollingBack,
-        Phase::Succeeded,
-        Phase::RolledBack,
-        Phase::Cancelled,
-        Phase::Stopped,
-        Phase::Failed,
-        Phase::Superseded,
-    ] {
+    for phase in Phase::ALL {
         let written = serde_json::to_string(&phase).unwrap().replace('"', "'");
         assert_eq!(policy.contains(&written), phase.is_terminal(), "{written}");
     }

@@ -11,7 +11,6 @@ mod door;
 mod gate;
 mod rules;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -21,7 +20,7 @@ use axum::{Router, middleware};
 use http::header;
 use http::uri::Authority;
 use kube::Client;
-use rotate_shared::Code;
+use rotate_shared::{Code, host};
 
 pub(crate) use door::Pass;
 
@@ -68,13 +67,11 @@ async fn check_local(State(door): State<Arc<Door>>, mut request: Request, next: 
         door.traffic.refuse(Refused::Ambiguous);
         return refusal.into_response();
     }
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let named = request.headers().get(header::HOST).and_then(|named| named.to_str().ok()).unwrap_or_default();
     // An authority in the request's target outranks the header (RFC 9112, 3.2.2).
-    let name = request.uri().authority().cloned().or_else(|| host.parse::<Authority>().ok());
+    let name = request.uri().authority().cloned().or_else(|| named.parse::<Authority>().ok());
     let name = name.as_ref().map(Authority::host).unwrap_or_default();
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let local = name == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    if local && !request.headers().contains_key(header::ORIGIN) {
+    if host::is_loopback(name) && !request.headers().contains_key(header::ORIGIN) {
         request.extensions_mut().insert(Pass { door, key: [0; 32], visa: None });
         return next.run(request).await;
     }

@@ -16,21 +16,6 @@ pub(super) async fn metrics(State(api): State<Api>) -> impl IntoResponse {
     (kind, text(&api).expect("a String takes everything"))
 }
 
-const PHASES: [Phase; 12] = [
-    Phase::Queued,
-    Phase::Surging,
-    Phase::Draining,
-    Phase::Settling,
-    Phase::Removing,
-    Phase::RollingBack,
-    Phase::Succeeded,
-    Phase::RolledBack,
-    Phase::Cancelled,
-    Phase::Stopped,
-    Phase::Failed,
-    Phase::Superseded,
-];
-
 /// A family of metrics with a value for each feed that has one.
 type Family = (&'static str, &'static str, fn(&FeedInfo) -> Option<u64>);
 
@@ -79,7 +64,7 @@ fn text(api: &Api) -> Result<String, fmt::Error> {
 
     let rotations = api.views.list();
     let count = |phase: Phase| rotations.iter().filter(|rotation| rotation.phase == phase).count() as u64;
-    let names: Vec<_> = PHASES.iter().map(|phase| (phase.to_string(), count(*phase))).collect();
+    let names: Vec<_> = Phase::ALL.iter().map(|phase| (phase.to_string(), count(*phase))).collect();
     let phases: Vec<_> = names.iter().map(|(phase, count)| ("phase", phase.as_str(), *count)).collect();
     text.gauge("rotate_rotations", "Rotations that are kept, by phase.", &phases)?;
     traffic(&mut text, &api.traffic)?;

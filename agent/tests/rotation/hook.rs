@@ -36,18 +36,9 @@ async fn rotated(status: u16) -> (World, Arc<Rotation>, usize) {
     let router = Router::new().fallback(answer).with_state((StatusCode::from_u16(status).unwrap(), Arc::clone(&asked)));
     let hook = Hook::through(router, Uri::from_static("https://hook.example/"), None).unwrap();
     world.start_agent_with(Config { hook: Some(hook), ..World::config() });
-    let object = world.sim.get("nodes", "", "a").unwrap();
-    let new = NewRotation {
-        node: "a".to_owned(),
-        node_uid: object["metadata"]["uid"].as_str().unwrap().to_owned(),
-        batch: None,
-        provider: Provider::ClusterAutoscaler,
-        options: Options { then: Some(Then::Delete), ..options() },
-        requested_by: Default::default(),
-        idempotency_key: None,
-        created_at: world.now(),
-    };
-    let id = world.store.create(new).await.unwrap().record.id;
+    let options = Options { then: Some(Then::Delete), ..options() };
+    let new = NewRotation { provider: Provider::ClusterAutoscaler, ..world.new_rotation("a", options) };
+    let id = world.begin(new).await;
     let ended = world.until(&id, |rotation| rotation.phase.is_terminal()).await;
     let times = asked.load(Ordering::SeqCst);
     (world, ended, times)

@@ -25,18 +25,9 @@ async fn a_node_whose_claims_may_not_be_read_is_not_deleted_until_they_may() {
         "status": { "nodeName": "a" },
     }));
     world.sim.faults().fail("GET", CLAIMS, 403, 1_000_000);
-    let object = world.sim.get("nodes", "", "a").unwrap();
-    let new = NewRotation {
-        node: "a".to_owned(),
-        node_uid: object["metadata"]["uid"].as_str().unwrap().to_owned(),
-        batch: None,
-        provider: Provider::Karpenter,
-        options: Options { then: Some(Then::Delete), ..options() },
-        requested_by: Default::default(),
-        idempotency_key: None,
-        created_at: world.now(),
-    };
-    let id = world.store.create(new).await.unwrap().record.id;
+    let options = Options { then: Some(Then::Delete), ..options() };
+    let new = NewRotation { provider: Provider::Karpenter, ..world.new_rotation("a", options) };
+    let id = world.begin(new).await;
     let unreadable = |rotation: &rotate_shared::Rotation| {
         let of_it = |waiting: &rotate_shared::rotation::Waiting| {
             waiting.code == Code::ProviderUnreadable && waiting.message.contains("whose NodeClaims may not be read")

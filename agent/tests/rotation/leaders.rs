@@ -2,7 +2,6 @@
 
 use rotate_agent::rotation::record::NewRotation;
 use rotate_agent::{Agent, Config};
-use rotate_shared::plan::Provider;
 use rotate_shared::{Options, Phase};
 use rotate_sim::objects;
 use serde_json::json;
@@ -24,18 +23,8 @@ async fn shop(nodes: &[&str]) -> World {
 }
 
 async fn rotate(world: &World, node: &str, batch: Option<&str>, options: Options) -> String {
-    let object = world.sim.get("nodes", "", node).unwrap();
-    let new = NewRotation {
-        node: node.to_owned(),
-        node_uid: object["metadata"]["uid"].as_str().unwrap().to_owned(),
-        batch: batch.map(str::to_owned),
-        provider: Provider::Unmanaged,
-        options,
-        requested_by: Default::default(),
-        idempotency_key: None,
-        created_at: world.now(),
-    };
-    world.store.create(new).await.unwrap().record.id
+    let new = NewRotation { batch: batch.map(str::to_owned), ..world.new_rotation(node, options) };
+    world.begin(new).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,8 +97,13 @@ impl World {
     }
 
     pub(crate) async fn rotate(&self, node: &str, options: Options) -> String {
+        self.begin(self.new_rotation(node, options)).await
+    }
+
+    /// What is asked for where nothing else is said.
+    pub(crate) fn new_rotation(&self, node: &str, options: Options) -> NewRotation {
         let object = self.sim.get("nodes", "", node).unwrap();
-        let new = NewRotation {
+        NewRotation {
             node: node.to_owned(),
             node_uid: object["metadata"]["uid"].as_str().unwrap().to_owned(),
             batch: None,
@@ -107,7 +112,11 @@ impl World {
             requested_by: Default::default(),
             idempotency_key: None,
             created_at: self.clock.now(),
-        };
+        }
+    }
+
+    /// The id of a rotation that is begun.
+    pub(crate) async fn begin(&self, new: NewRotation) -> String {
         self.store.create(new).await.unwrap().record.id
     }
 

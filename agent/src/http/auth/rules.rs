@@ -15,7 +15,7 @@ pub(super) struct Need(pub(super) &'static str, pub(super) &'static str);
 pub(super) struct Rule(Method, &'static str, pub(super) Need, pub(super) Weight);
 
 /// Every route that can be reached over a socket with a token.
-pub(super) const RULES: [Rule; 11] = [
+pub(super) static RULES: [Rule; 11] = [
     Rule(Method::POST, "/v1/plans", Need("plans", "create"), Weight::Work),
     Rule(Method::POST, "/v1/rotations", Need("rotations", "create"), Weight::Work),
     Rule(Method::GET, "/v1/rotations", Need("rotations", "list"), Weight::Heavy),
@@ -34,9 +34,8 @@ pub(super) const OPEN: [&str; 2] = ["/livez", "/version"];
 
 /// The rule of a route.
 pub(super) fn rule(method: &Method, path: &str) -> Result<&'static Rule, Refusal> {
-    static TABLE: [Rule; 11] = RULES;
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    TABLE.iter().find(|Rule(allowed, route, ..)| allowed == method && *route == path).ok_or_else(|| {
+    RULES.iter().find(|Rule(allowed, route, ..)| allowed == method && *route == path).ok_or_else(|| {
         Refusal::new(Code::BadRequest, format!("{method} is not possible on {path:?}"))
             .status(StatusCode::METHOD_NOT_ALLOWED)
     })

@@ -5,7 +5,6 @@
 //! (seconds), a dot, and the body. An answer of 2xx means that the machine will end; that is believed once the Node is gone.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::BoxError;
@@ -90,7 +89,7 @@ impl Hook {
         let uri: Uri = url.parse().map_err(|_| HookError::Address(shown(url)))?;
         match (uri.scheme_str(), uri.host()) {
             (Some("https"), Some(_)) => {}
-            (Some("http"), Some(host)) if is_loopback(host) => {}
+            (Some("http"), Some(host)) if rotate_shared::host::is_loopback(host) => {}
             (Some("http"), Some(_)) => return Err(HookError::Open(shown(url))),
             _ => return Err(HookError::Address(shown(url))),
         }
@@ -204,11 +203,6 @@ fn signature(key: &hmac::Key, timestamp: &str, body: &[u8]) -> String {
     context.update(body);
     let hex: String = context.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("v1={hex}")
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// An address as it may be told: without a user, a password, a path or a query, any of which may be secret.

@@ -10,19 +10,7 @@ use crate::rotation::observation::{Refused, Unread};
 const PODS: [&str; 4] = ["p1", "p2", "p3", "p4"];
 
 fn phases() -> impl Strategy<Value = Phase> {
-    let others = vec![
-        Phase::Queued,
-        Phase::Surging,
-        Phase::Settling,
-        Phase::Removing,
-        Phase::RollingBack,
-        Phase::Succeeded,
-        Phase::RolledBack,
-        Phase::Cancelled,
-        Phase::Stopped,
-        Phase::Failed,
-        Phase::Superseded,
-    ];
+    let others: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Draining).collect();
     // Where Pods are evicted there is the most to go wrong.
     prop_oneof![1 => Just(Phase::Draining), 1 => prop::sample::select(others)]
 }
