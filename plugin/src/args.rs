@@ -11,7 +11,7 @@ use rotate_shared::options::{SurgeMode, Then};
 
 use crate::cli;
 use crate::failure::Failure;
-use crate::output::Format;
+use crate::output::{Format, format};
 
 /// The name of a node, known to be one that an API server could have accepted: nothing in it can end up as a path, a
 /// query or a shell's business.
@@ -226,9 +226,7 @@ impl cli::OutputFlags {
     pub(crate) fn resolve(&self) -> Result<Printing, Failure> {
         let format = match &self.output {
             None => Format::Table,
-            Some(text) => {
-                text.parse().map_err(|error: crate::output::UnknownFormat| Failure::Usage(error.to_string()))?
-            }
+            Some(text) => format::among(format::LISTS, text)?,
         };
         Ok(Printing { format, headers: !self.no_headers })
     }

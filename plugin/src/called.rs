@@ -116,8 +116,8 @@ mod tests {
     fn the_name_is_that_of_the_file_wherever_it_is() {
         for (program, called) in [
             ("kubectl-rotate", Called::Rotate),
-            ("/home/me/.krew/bin/kubectl-rotate", Called::Rotate),
-            ("/home/me/.krew/bin/kubectl-rotate_node", Called::RotateNode),
+            ("/usr/local/bin/kubectl-rotate", Called::Rotate),
+            ("/usr/local/bin/kubectl-rotate_node", Called::RotateNode),
             ("kubectl-rotate_node.exe", Called::RotateNode),
             // kubectl runs this one for `kubectl rotate node`, and has taken both words away.
             ("kubectl-rotate-other", Called::Rotate),

@@ -13,4 +13,4 @@ pub(crate) mod rotation;
 pub(crate) mod table;
 
 pub(crate) use console::Console;
-pub(crate) use format::{Format, UnknownFormat};
+pub(crate) use format::Format;

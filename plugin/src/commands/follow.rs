@@ -139,7 +139,7 @@ pub(super) async fn until_over(
                 }
             }
             () = &mut time_is_up => break Followed::TimedOut(states(&known)),
-            () = session.clock.sleep(Duration::from_secs(1)) => progress.tick(&known, session.clock.now()),
+            () = session.clock.sleep(Duration::from_secs(1)) => progress.tick(session.clock.now()),
         }
     };
     progress.finish();

@@ -22,7 +22,8 @@ pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
             rotate_shared::names::NAMESPACE
         )));
     }
-    let format = printed_as(args.output.as_deref())?;
+    // None: the form that each way of installing has by itself.
+    let format = args.output.as_deref().map(|text| format::among(format::OBJECTS, text)).transpose()?;
     let wanted = Wanted {
         with: args.with.iter().map(|component| meant(*component)).collect(),
         image: args.image.clone(),
@@ -55,19 +56,6 @@ pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
         .contains(&Component::Tls)
         .then_some("the Secret rotate-agent-tls must be in namespace kubectl-rotate, with tls.crt and tls.key");
     rollout::wait(session, &server, timeout, hint).await
-}
-
-/// `None`: the form that each way of installing has by itself.
-fn printed_as(output: Option<&str>) -> Result<Option<Format>, Failure> {
-    match output {
-        None => Ok(None),
-        Some("json") => Ok(Some(Format::Json)),
-        Some("yaml") => Ok(Some(Format::Yaml)),
-        Some("name") => Ok(Some(Format::Name)),
-        Some(other) => Err(Failure::Usage(format!(
-            "unable to match a printer suitable for the output format {other:?}, allowed formats are: json,name,yaml"
-        ))),
-    }
 }
 
 /// The first flag that says something only to `--apply`.

@@ -1,12 +1,12 @@
 //! The hidden verb that names what completion offers: of the kubeconfig, or of the cluster with one small request.
 
-use kube::Client;
 use rotate_shared::exit;
 use serde::Deserialize;
 
 use super::Ended;
 use super::session::Session;
 use crate::cli::{NamesArgs, NamesOf};
+use crate::connect::api_server::ApiServer;
 use crate::connect::cluster;
 use crate::failure::Failure;
 
@@ -48,10 +48,7 @@ struct Metadata {
 }
 
 async fn nodes(session: &Session) -> Result<Vec<String>, Failure> {
-    let config = cluster::config(&session.connection).await?;
-    let server = config.cluster_url.to_string();
-    let client: Client = rotate_agent::client::production(config)
-        .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+    let ApiServer { client, server, .. } = ApiServer::connect(&session.connection).await?;
     let request = http::Request::get(format!("/api/v1/nodes?limit={MOST}")).header(http::header::ACCEPT, METADATA);
     let request = request.body(Vec::new()).map_err(|error| Failure::Other(format!("ask for the nodes: {error}")))?;
     let listed: Listed = client.request(request).await.map_err(|error| cluster::refused(error, &server))?;

@@ -194,8 +194,8 @@ impl Session {
     }
 
     fn port_forward(&self) -> String {
-        let port = rotate_shared::names::CONTROL_ADDR.rsplit(':').next().unwrap_or_default();
-        format!("kubectl -n {} port-forward deploy/{} {port}", self.agent.agent_namespace, rotate_shared::names::AGENT)
+        let (agent, port) = (rotate_shared::names::AGENT, rotate_shared::names::CONTROL_PORT);
+        format!("kubectl -n {} port-forward deploy/{agent} {port}", self.agent.agent_namespace)
     }
 }
 

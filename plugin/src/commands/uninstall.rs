@@ -18,7 +18,7 @@ use super::session::Session;
 use crate::cli::install::{DryRun, UninstallArgs};
 use crate::connect::objects::{Found, Objects};
 use crate::failure::Failure;
-use crate::output::age;
+use crate::output::{age, format};
 use left::Left;
 
 /// How often it is looked.
@@ -27,11 +27,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
-    if let Some(other) = args.output.as_deref().filter(|output| *output != "name") {
-        return Err(Failure::Usage(format!(
-            "unable to match a printer suitable for the output format {other:?}, allowed formats are: name"
-        )));
-    }
+    let names_only = args.output.as_deref().map(|text| format::among(format::NAMES, text)).transpose()?.is_some();
     let server = Objects::connect(session).await?;
     let found = to_delete(server.ours().await?);
     if found.is_empty() {
@@ -44,7 +40,7 @@ pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
     let removal = Removal {
         session,
         server: &server,
-        names_only: args.output.is_some(),
+        names_only,
         dry_run: args.dry_run,
         timeout: Some(args.timeout.0).filter(|timeout| !timeout.is_zero()),
         began: session.clock.now(),
@@ -58,7 +54,7 @@ pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
         left.tell(&session.console);
         return Ok(exit::DONE);
     }
-    confirm(session, &server, &found, &left, args.yes)?;
+    confirm(session, &server, &found, &left, args.yes).await?;
     removal.run(&found, left).await
 }
 
@@ -71,7 +67,7 @@ fn to_delete(found: Vec<Found>) -> Vec<Found> {
 }
 
 /// Shows what goes and asks.
-fn confirm(session: &Session, server: &Objects, found: &[Found], left: &Left, yes: bool) -> Result<(), Failure> {
+async fn confirm(session: &Session, server: &Objects, found: &[Found], left: &Left, yes: bool) -> Result<(), Failure> {
     let console = &session.console;
     console.note(&format!("From the cluster at {} these go:", server.server()));
     for found in found {
@@ -82,7 +78,7 @@ fn confirm(session: &Session, server: &Objects, found: &[Found], left: &Left, ye
     if left.records > 0 {
         console.note(&format!("With them goes the history of {} rotations.", left.records));
     }
-    if yes || console.confirm("Delete all of it?")? {
+    if yes || session.confirm("Delete all of it?").await? {
         Ok(())
     } else {
         Err(Failure::Usage("not confirmed; nothing was changed".to_owned()))
@@ -188,7 +184,7 @@ impl Removal<'_> {
                 return Ok(None);
             }
             let waited = Duration::try_from(clock.now().duration_since(self.began)).unwrap_or_default();
-            let told = age::seconds(i64::try_from(waited.as_secs()).unwrap_or(i64::MAX));
+            let told = age::of(waited);
             let again = "To go on: kubectl rotate uninstall";
             if self.timeout.is_some_and(|timeout| waited >= timeout) {
                 console.note(&format!("error: {what} are not gone after {told}: {}", there.join("; ")));
@@ -214,9 +210,6 @@ impl Removal<'_> {
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
-
-/// Where the agent's Pods are.
-const PODS: &str = "/api/v1/namespaces/kubectl-rotate/pods";
 
 /// Where the records are.
 const RECORDS: &str = "/api/v1/namespaces/kubectl-rotate/configmaps";

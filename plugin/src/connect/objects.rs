@@ -4,8 +4,11 @@ use http::Request;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::Client;
 use kube::api::{Api, PostParams};
+use rotate_shared::names;
 use serde_json::{Value, json};
 
+use super::api::encoded;
+use super::api_server::ApiServer;
 use super::cluster;
 use crate::commands::Session;
 use crate::failure::Failure;
@@ -55,10 +58,7 @@ impl Objects {
     ///
     /// There is none, or the configuration is of no use.
     pub(crate) async fn connect(session: &Session) -> Result<Self, Failure> {
-        let config = cluster::config(&session.connection).await?;
-        let server = config.cluster_url.to_string();
-        let client = rotate_agent::client::production(config)
-            .map_err(|error| Failure::Cluster(format!("the kubeconfig cannot be used: {error}")))?;
+        let ApiServer { client, server, .. } = ApiServer::connect(&session.connection).await?;
         Ok(Self { client, server })
     }
 
@@ -80,17 +80,18 @@ impl Objects {
         }
     }
 
-    /// All objects of a collection that a query chooses; none where there is no such collection.
+    /// All objects of a collection that a label selector chooses, all without one; none where there is no such collection.
     ///
     /// # Errors
     ///
     /// The API server cannot be asked, or refuses.
-    pub(crate) async fn list(&self, collection: &str, query: &str) -> Result<Vec<Value>, Failure> {
+    pub(crate) async fn list(&self, collection: &str, selector: &str) -> Result<Vec<Value>, Failure> {
+        let chosen = if selector.is_empty() { String::new() } else { format!("&labelSelector={}", encoded(selector)) };
         let mut items = Vec::new();
         let mut next = String::new();
         loop {
-            let go_on = if next.is_empty() { String::new() } else { format!("&continue={next}") };
-            let path = format!("{collection}?limit={PAGE}{query}{go_on}");
+            let go_on = if next.is_empty() { String::new() } else { format!("&continue={}", encoded(&next)) };
+            let path = format!("{collection}?limit={PAGE}{chosen}{go_on}");
             let mut page = match self.get(&path).await? {
                 Some(page) => page,
                 None => return Ok(items),
@@ -111,12 +112,11 @@ impl Objects {
     ///
     /// The API server cannot be asked, or refuses.
     pub(crate) async fn ours(&self) -> Result<Vec<Found>, Failure> {
-        let query = format!("&labelSelector={}", LABEL.replace('/', "%2F").replace('=', "%3D"));
         let mut found = Vec::new();
         for kind in Kind::all() {
             let namespaces: Vec<_> = NAMESPACES.into_iter().map(Some).collect();
             for namespace in if kind.namespaced { namespaces } else { vec![None] } {
-                let listed = self.list(&kind.collection(namespace), &query).await?;
+                let listed = self.list(&kind.collection(namespace), LABEL).await?;
                 // A list does not say of each item what it is.
                 found.extend(listed.into_iter().map(|mut json| {
                     json["apiVersion"] = json!(kind.api_version());
@@ -126,6 +126,16 @@ impl Objects {
             }
         }
         Ok(found)
+    }
+
+    /// The Pods of the agent.
+    ///
+    /// # Errors
+    ///
+    /// The API server cannot be asked, or refuses.
+    pub(crate) async fn agents(&self) -> Result<Vec<Value>, Failure> {
+        let pods = format!("/api/v1/namespaces/{}/pods", names::NAMESPACE);
+        self.list(&pods, names::AGENT_SELECTOR).await
     }
 
     /// Writes our fields of an object, or with `dry_run` asks whether that would go.

@@ -148,18 +148,20 @@ impl Source {
                  the agent's cluster, and is the agent fully installed there?",
                 self.namespace
             )),
-            kube::Error::Api(status) if status.code == 403 => Failure::NotAuthorised(format!(
-                "{}; Role {} of namespace {} allows it, once it is bound to you",
-                status.message,
-                self.role(),
-                self.namespace
-            )),
+            kube::Error::Api(status) if status.code == 403 => forbidden(&status.message, self.role(), &self.namespace),
             error => cluster::refused(error, server),
         })?;
         let status = issued.status.ok_or_else(|| Failure::Other("the API server issued no token".to_owned()))?;
         let lifetime = issued.spec.expiration_seconds.unwrap_or(LIFETIME_SECONDS);
         Ok(Held { token: status.token, until: used_until(asked, lifetime) })
     }
+}
+
+/// What the API server does not let a person do, and which Role of the agent's namespace would.
+pub(super) fn forbidden(message: &str, role: &str, namespace: &str) -> Failure {
+    Failure::NotAuthorised(format!(
+        "{message}; Role {role} of namespace {namespace} allows it, once it is bound to you"
+    ))
 }
 
 /// When a token is no longer shown: a tenth of its life, at most a minute, before it ends. Counted from when it was asked

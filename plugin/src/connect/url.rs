@@ -1,12 +1,12 @@
 //! The agent behind an address: `--agent-url`.
 
 use std::error::Error;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use rotate_shared::host;
 
 use super::token::Source;
 use super::{Answer, Ask, SILENCE, Transport, TransportError};
@@ -46,7 +46,7 @@ impl Url {
             let url = format!("{}://…@{}", base.scheme(), base.host_str().unwrap_or_default());
             return Err(TransportError::Address { url, reason: "it must not hold a user or a password".to_owned() });
         }
-        if source.is_some() && base.scheme() == "http" && !is_loopback(&base) {
+        if source.is_some() && base.scheme() == "http" && !host::is_loopback(base.host_str().unwrap_or_default()) {
             return Err(address(
                 "a token would go there in clear: begin it with https:// (--agent-ca names the authority of the agent's \
                  certificate), or leave --agent-url out and the agent is reached through the API server"
@@ -102,13 +102,6 @@ impl Url {
             unreachable(format!("{cause}{hint}"))
         })
     }
-}
-
-/// Whether what is sent there stays on this machine.
-fn is_loopback(url: &reqwest::Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Trusts the system's authorities unless others are given.

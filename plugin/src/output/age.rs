@@ -1,10 +1,17 @@
 //! Lengths of time as kubectl prints them: `12s`, `2m10s`, `5d3h`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 /// The time since then.
 pub(crate) fn since(then: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - then.as_second())
+}
+
+/// A length of time.
+pub(crate) fn of(time: Duration) -> String {
+    seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// Seconds in kubectl's words (`duration.HumanDuration` of apimachinery): two units at most, the smaller one only

@@ -18,7 +18,12 @@ fn fold_line(line: &str, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let margin = line.len() - words.len();
     let hanging = if margin == 0 { 0 } else { margin + 2 };
-    let (mut folded, mut column) = (" ".repeat(margin), margin);
+    format!("{}{}", " ".repeat(margin), hang(words, width, margin, hanging))
+}
+
+/// Words that begin at this column, folded at this width; each line that follows begins at column `hanging`.
+pub(crate) fn hang(words: &str, width: usize, mut column: usize, hanging: usize) -> String {
+    let mut folded = String::new();
     for (place, word) in words.split(' ').enumerate() {
         let length = word.chars().count();
         if place > 0 && column + 1 + length > width {

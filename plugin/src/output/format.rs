@@ -1,9 +1,9 @@
 //! `-o`: which formats there are, and objects written in them.
 
-use std::str::FromStr;
-
 use serde::Serialize;
 use serde_json::ser::PrettyFormatter;
+
+use crate::failure::Failure;
 
 /// How objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,23 +20,27 @@ pub(crate) enum Format {
     Name,
 }
 
-/// Not a format, in kubectl's words.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("unable to match a printer suitable for the output format {0:?}, allowed formats are: json,name,wide,yaml")]
-pub(crate) struct UnknownFormat(String);
+/// The formats of what is listed.
+pub(crate) const LISTS: &[(&str, Format)] =
+    &[("json", Format::Json), ("name", Format::Name), ("wide", Format::Wide), ("yaml", Format::Yaml)];
+/// Those of objects that are written.
+pub(crate) const OBJECTS: &[(&str, Format)] = &[("json", Format::Json), ("name", Format::Name), ("yaml", Format::Yaml)];
+/// Those of objects that go.
+pub(crate) const NAMES: &[(&str, Format)] = &[("name", Format::Name)];
 
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
-        match text {
-            "wide" => Ok(Self::Wide),
-            "json" => Ok(Self::Json),
-            "yaml" => Ok(Self::Yaml),
-            "name" => Ok(Self::Name),
-            _ => Err(UnknownFormat(text.to_owned())),
-        }
-    }
+/// The one of these formats that is called so.
+///
+/// # Errors
+///
+/// None of them is, in kubectl's words.
+pub(crate) fn among(allowed: &[(&str, Format)], text: &str) -> Result<Format, Failure> {
+    let found = allowed.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
+    found.ok_or_else(|| {
+        let names = allowed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+        Failure::Usage(format!(
+            "unable to match a printer suitable for the output format {text:?}, allowed formats are: {names}"
+        ))
+    })
 }
 
 /// JSON, indented as kubectl's.

@@ -1,6 +1,7 @@
 //! A plan as text: the verdict first and last, since one is read first and the other is what the terminal still shows.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rotate_shared::options::Then;
 use rotate_shared::plan::{Class, Disposition, GroupSize, Notice, PlannedPod, PodReason, Provider};
@@ -125,7 +126,7 @@ pub(crate) fn plural(number: usize, noun: &str) -> String {
 }
 
 fn span(seconds: u64) -> String {
-    age::seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
+    age::of(Duration::from_secs(seconds))
 }
 
 fn provider(plan: &Plan) -> String {

@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// Lets ages grow on a terminal; elsewhere nothing is said between changes.
-    pub(crate) fn tick(&mut self, _: &BTreeMap<String, Rotation>, now: Timestamp) {
+    pub(crate) fn tick(&self, now: Timestamp) {
         self.redraw(now);
     }
 

@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use rotate_shared::names;
 use rotate_sim::{Event, LogEntry};
 
+use crate::output::fold;
+
 /// Tells a log as it grows. Knows only what the log said before.
 #[derive(Debug)]
 pub(super) struct Story {
@@ -125,27 +127,12 @@ impl Story {
     }
 }
 
-/// The width of a terminal that nobody has made larger, less the time and its gap.
-const WIDTH: usize = 79 - INDENT.len();
+/// The width of a terminal that nobody has made larger, less the column in which some wrap.
+const WIDTH: usize = 79;
 /// As wide as the time and its gap.
-const INDENT: &str = "         ";
+const INDENT: usize = 9;
 
 /// A sentence in lines that fit, all but the first indented.
 pub(super) fn broken(sentence: &str) -> String {
-    let mut text = String::new();
-    let mut column = 0;
-    for word in sentence.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > WIDTH {
-            text.push('\n');
-            text.push_str(INDENT);
-            column = 0;
-        } else if column > 0 {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += length;
-    }
-    text
+    fold::hang(sentence, WIDTH, INDENT, INDENT)
 }

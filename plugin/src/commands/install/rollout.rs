@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::commands::{Ended, Session};
 use crate::connect::objects::Objects;
 use crate::failure::Failure;
-use crate::manifests::{Kind, LABEL};
+use crate::manifests::Kind;
 use crate::output::age;
 
 /// How often it is looked.
@@ -34,7 +34,7 @@ pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Du
             return Ok(exit::DONE);
         };
         let mut waiting = format!("{}: {lacking}", kind.told(names::AGENT));
-        for why in reasons(&agent, &pods(server).await?) {
+        for why in reasons(&agent, &server.agents().await?) {
             waiting.push_str("; ");
             waiting.push_str(&why);
         }
@@ -44,12 +44,12 @@ pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Du
         }
         let waited = Duration::try_from(session.clock.now().duration_since(began)).unwrap_or_default();
         if timeout.is_some_and(|timeout| waited >= timeout) {
-            console.note(&format!("error: not ready after {}: {waiting}", told(waited)));
+            console.note(&format!("error: not ready after {}: {waiting}", age::of(waited)));
             console.note(&format!("It goes on in the cluster. To follow: {FOLLOW}"));
             return Ok(exit::TIMED_OUT);
         }
         if said.as_ref().is_none_or(|(text, at)| *text != waiting || waited.saturating_sub(*at) >= AGAIN) {
-            console.note(&format!("waiting {}: {waiting}", told(waited)));
+            console.note(&format!("waiting {}: {waiting}", age::of(waited)));
             said = Some((waiting, waited));
         }
         tokio::select! {
@@ -60,10 +60,6 @@ pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Du
             }
         }
     }
-}
-
-fn told(waited: Duration) -> String {
-    age::seconds(i64::try_from(waited.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// What the Deployment lacks; `None`: nothing.
@@ -82,12 +78,6 @@ fn lacking(agent: &Value) -> Option<String> {
         return Some(format!("{} agents of the version before are still there", all - updated));
     }
     (available < updated).then(|| format!("{available} of {wanted} agents are ready"))
-}
-
-async fn pods(server: &Objects) -> Result<Vec<Value>, Failure> {
-    let selector = format!("{LABEL},app.kubernetes.io/component=agent").replace('/', "%2F").replace('=', "%3D");
-    let path = format!("/api/v1/namespaces/{}/pods", names::NAMESPACE);
-    server.list(&path, &format!("&labelSelector={}", selector.replace(',', "%2C"))).await
 }
 
 /// Why, as far as the Deployment and its Pods say.

@@ -7,10 +7,10 @@ use rotate_shared::{Phase, names};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{PODS, RECORDS, text};
+use super::{RECORDS, text};
 use crate::connect::objects::Objects;
 use crate::failure::Failure;
-use crate::manifests::{Kind, LABEL};
+use crate::manifests::Kind;
 use crate::output::{Console, escape};
 
 /// Of all rotations that there are records of.
@@ -45,8 +45,7 @@ struct Span {
 impl Left {
     /// Reads records and nodes.
     pub(super) async fn read(server: &Objects) -> Result<Self, Failure> {
-        let query = format!("&labelSelector={}", names::ROTATION.replace('/', "%2F"));
-        let maps = server.list(RECORDS, &query).await?;
+        let maps = server.list(RECORDS, names::ROTATION).await?;
         let nodes = server.list("/api/v1/nodes", "").await?;
         Ok(Self::of(&maps, &nodes))
     }
@@ -118,9 +117,7 @@ impl Left {
 
 /// The agents that still run, each with its node.
 pub(super) async fn agents(server: &Objects) -> Result<Vec<String>, Failure> {
-    let selector = format!("{LABEL},app.kubernetes.io/component=agent");
-    let selector = selector.replace('/', "%2F").replace('=', "%3D").replace(',', "%2C");
-    let pods = server.list(PODS, &format!("&labelSelector={selector}")).await?;
+    let pods = server.agents().await?;
     let told = |pod: &Value| {
         let (name, node) = (text(pod, "/metadata/name"), text(pod, "/spec/nodeName"));
         escape::line(&format!("pod/{name} on node/{node}"))

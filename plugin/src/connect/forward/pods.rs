@@ -8,7 +8,7 @@ use rotate_shared::names;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::super::api_server::ApiServer;
-use super::super::cluster;
+use super::super::{cluster, token};
 use crate::failure::Failure;
 
 /// Bytes to and from a Pod.
@@ -48,10 +48,7 @@ impl KubePods {
 
     /// What the API server does not let the caller do, and what would.
     fn refused(&self, message: &str) -> Failure {
-        Failure::NotAuthorised(format!(
-            "{message}; Role {} of namespace {} allows it, once it is bound to you",
-            self.role, self.namespace
-        ))
+        token::forbidden(message, self.role, &self.namespace)
     }
 }
 
