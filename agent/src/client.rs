@@ -2,30 +2,120 @@
 
 use std::time::Duration;
 
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::middleware::AuthLayer;
+use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
+use kube::config::AuthInfo;
 use kube::{Client, Config};
+use tower::buffer::Buffer;
+use tower::layer::layer_fn;
+use tower::util::BoxService;
+use tower::{BoxError, Layer, ServiceBuilder, ServiceExt};
 
 /// How long a request may take to reach the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client for everything that decides by itself what to try again.
+/// How many requests may wait for the task that sends them; as many as kube's own may.
+const BUFFER: usize = 1024;
+
+/// What sends requests to an API server.
+pub type Sender = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+/// An API server and the credentials for it, for clients that decide by themselves what to try again.
 ///
 /// kube's own retries are off: they ask up to fifteen times after a 429, so that an eviction that a disruption budget
 /// refuses would hide for minutes and load the API server meanwhile. How long an answer may take is up to each caller: a
 /// watch may be silent for minutes.
+pub struct Server {
+    config: Config,
+    /// `None`: credentials of another kind than a header, or none.
+    credentials: Option<AuthLayer>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("url", &self.config.cluster_url).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// The one of this configuration. A credential plugin runs here.
+    ///
+    /// # Errors
+    ///
+    /// The configuration's credentials cannot be used.
+    pub fn new(mut config: Config) -> kube::Result<Self> {
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let credentials = config.auth_layer()?;
+        if credentials.is_some() {
+            // kube asks these once for the header and twice more for a client certificate: a credential plugin takes up to
+            // seconds each time.
+            let AuthInfo { exec, auth_provider, token, token_file, username, password, .. } = &mut config.auth_info;
+            (*exec, *auth_provider, *token, *token_file, *username, *password) = (None, None, None, None, None, None);
+        }
+        Ok(Self { config, credentials })
+    }
+
+    /// A client to be, whose answers may each be silent for this long; `None`: for any time.
+    ///
+    /// # Errors
+    ///
+    /// The configuration's certificates or its proxy cannot be used.
+    pub fn builder(&self, answer_within: Option<Duration>) -> kube::Result<ClientBuilder<Sender>> {
+        let mut config = self.config.clone();
+        config.read_timeout = answer_within;
+        let builder = match &config.proxy_url {
+            Some(_) => ClientBuilder::try_from(config)?,
+            None => direct(&config)?,
+        };
+        Ok(match &self.credentials {
+            // Of a filter's service there may be several at a time, which a boxed one does not allow.
+            Some(credentials) => {
+                builder.with_layer(&layer_fn(|sender| credentials.layer(Buffer::new(sender, BUFFER)).boxed()))
+            }
+            None => builder,
+        })
+    }
+}
+
+/// Straight to the server. As kube does it, but that each write goes out at once: a new connection's first request else
+/// waits 40 ms for the acknowledgement of the handshake's last message (Nagle's algorithm and delayed acknowledgements).
+fn direct(config: &Config) -> kube::Result<ClientBuilder<Sender>> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let http = hyper_util::client::legacy::Builder::new(TokioExecutor::new()).build(connector);
+    let sender = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http)
+        .map_response(|response: Response<Incoming>| response.map(boxed));
+    Ok(ClientBuilder::new(sender.boxed(), config.default_namespace.clone()))
+}
+
+fn boxed(body: Incoming) -> Box<DynBody> {
+    Box::new(body.map_err(BoxError::from))
+}
+
+/// A client of the server of this configuration.
 ///
 /// # Errors
 ///
 /// The configuration's certificates or credentials cannot be used.
 pub fn production(config: Config) -> kube::Result<Client> {
-    Client::try_from(prudent(config))
-}
-
-/// The configuration of such a client.
-#[must_use]
-pub fn prudent(mut config: Config) -> Config {
-    config.default_retry = false;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config
+    let answer_within = config.read_timeout;
+    Ok(Server::new(config)?.builder(answer_within)?.build())
 }
 
 /// What an API error says to people.

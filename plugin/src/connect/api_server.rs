@@ -1,9 +1,10 @@
 //! The API server as a program talks to it: what its flags and kubeconfig mean is [`cluster`]'s business.
 
 use std::fmt;
+use std::time::Duration;
 
-use kube::client::ClientBuilder;
-use kube::{Client, Config};
+use kube::Client;
+use rotate_agent::client::Server;
 
 use super::{cluster, trace};
 use crate::cli::ConnectionFlags;
@@ -34,28 +35,27 @@ impl ApiServer {
     /// A kubeconfig that is of no use, and none at all.
     pub(crate) async fn connect(flags: &ConnectionFlags) -> Result<Self, Failure> {
         let config = cluster::config(flags).await?;
-        let server = config.cluster_url.to_string();
+        let (url, answer_within) = (config.cluster_url.to_string(), config.read_timeout);
+        let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
+        let server = Server::new(config).map_err(|error| unusable(&error, plugin))?;
         // A `--request-timeout` is about requests: it must not end a connection that is forwarded.
-        let limited = flags.request_timeout.is_some_and(|timeout| !timeout.0.is_zero());
-        let mut unlimited = config.clone();
-        unlimited.read_timeout = None;
-        let client = client(config)?;
-        let patient = if limited { self::client(unlimited)? } else { client.clone() };
-        Ok(Self { client, patient, server })
+        let client = client(&server, answer_within, &url)?;
+        let patient = if answer_within.is_some() { self::client(&server, None, &url)? } else { client.clone() };
+        Ok(Self { client, patient, server: url })
     }
 }
 
 /// A client that tells of its requests where `-v` asks for it.
-fn client(config: Config) -> Result<Client, Failure> {
-    let server = config.cluster_url.to_string();
-    let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    let builder = ClientBuilder::try_from(rotate_agent::client::prudent(config)).map_err(|error| {
-        // kube does not say which program it could not run.
-        let whose = match (&error, plugin) {
-            (kube::Error::Auth(_), Some(command)) => format!("credential plugin {command}: "),
-            _ => String::new(),
-        };
-        Failure::Cluster(format!("the kubeconfig cannot be used: {whose}{error}"))
-    })?;
-    Ok(builder.with_layer(&tower::layer::layer_fn(|inner| trace::Traced::new(inner, &server))).build())
+fn client(server: &Server, answer_within: Option<Duration>, url: &str) -> Result<Client, Failure> {
+    let builder = server.builder(answer_within).map_err(|error| unusable(&error, None))?;
+    Ok(builder.with_layer(&tower::layer::layer_fn(|inner| trace::Traced::new(inner, url))).build())
+}
+
+/// kube does not say which program it could not run: the credential plugin is named here.
+fn unusable(error: &kube::Error, plugin: Option<String>) -> Failure {
+    let whose = match (error, plugin) {
+        (kube::Error::Auth(_), Some(command)) => format!("credential plugin {command}: "),
+        _ => String::new(),
+    };
+    Failure::Cluster(format!("the kubeconfig cannot be used: {whose}{error}"))
 }

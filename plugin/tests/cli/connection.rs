@@ -113,21 +113,24 @@ fn the_token_and_impersonation_flags_are_what_the_api_server_sees() {
 }
 
 #[test]
-fn a_credential_plugin_gives_the_token() {
+fn a_credential_plugin_gives_the_token_and_runs_once() {
     let server = Capture::start();
     let folder = TempDir::new().expect("a temporary directory");
     let script = folder.path().join("credential");
     let credential = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "of-the-script"},
     });
-    std::fs::write(&script, format!("#!/bin/sh\nprintf '%s' '{credential}'\n")).expect("it can be written");
+    let runs = folder.path().join("runs");
+    let text = format!("#!/bin/sh\necho run >> '{}'\nprintf '%s' '{credential}'\n", runs.display());
+    std::fs::write(&script, text).expect("it can be written");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let exec = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "command": script, "interactiveMode": "Never",
     });
     let file = kubeconfig(&server.url(), json!({}), json!({ "exec": exec }));
-    found_no_agent(&rotate(&["status", "--kubeconfig", path(&file)]));
+    found_no_agent(&rotate(&["status", "--kubeconfig", path(&file), "--request-timeout", "20s"]));
     assert!(server.head().contains(&"authorization: bearer of-the-script".to_owned()));
+    assert_eq!(std::fs::read_to_string(runs).expect("it ran"), "run\n", "each run may take seconds");
 }
 
 #[test]
