@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// An agent's cache: counts only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CacheInfo {
     /// Always [`crate::API_VERSION`].
@@ -28,6 +29,7 @@ pub struct CacheInfo {
 
 /// One watched kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FeedInfo {
     /// `pods`, `nodes` or `poddisruptionbudgets`.

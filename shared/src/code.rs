@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why something is refused, waits, or deserves a warning. Stable: scripts and the runbook rely on the spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Code {
     // -- requests --
     /// The request cannot be read, or asks for something that does not exist.

@@ -9,6 +9,7 @@ use crate::quantity::Amounts;
 /// One node of the fleet. Counts and sums of its Pods are left out where the agent has not read them
 /// (`--pod-cache=scoped`): unknown is not none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSummary {
     /// Its name.
@@ -46,6 +47,7 @@ pub struct NodeSummary {
 /// The fleet. The figures of each node are of one moment; those of different nodes may be of different ones
 /// ([`NodeSummary::pods_revision`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeList {
     /// Always [`crate::API_VERSION`].

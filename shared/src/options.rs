@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How room is reserved before and while Pods are evicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SurgeMode {
     /// One placeholder for each Pod to move.
@@ -17,6 +18,7 @@ pub enum SurgeMode {
 
 /// What becomes of the node once it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
     /// It is taken away by its provider; where nothing is known that could, only the Node object is deleted and the
@@ -33,6 +35,7 @@ macro_rules! options {
         /// What a rotation was asked to do, every default filled in. Unknown fields are ignored: a newer agent may
         /// have written the record.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(rename_all = "camelCase", default)]
         pub struct Options {
             $($(#[$doc])* pub $name: $ty,)*
@@ -57,18 +60,22 @@ macro_rules! options {
         /// Options as asked: what is left out takes the default of [`Options`]; a field that the agent does not know is
         /// refused by name, so that an older agent never ignores a wish.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub struct OptionsRequest {
-            $(#[doc = concat!("See [`Options::", stringify!($name), "`].")]
+            $($(#[$doc])*
             #[serde(default, skip_serializing_if = "Option::is_none")] pub $name: Option<$ty>,)*
-            /// See [`Options::then`].
+            /// What becomes of the empty node. Default by provider: `keep` where nothing else removes it.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub then: Option<Then>,
-            /// See [`Options::pod_selector`].
+            /// Only Pods with these labels are looked at, as with `kubectl drain`; the others stay, and so the node does
+            /// too. Default all.
             #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(max_length = 1024))]
             pub pod_selector: Option<String>,
-            /// See [`Options::reason`].
+            /// Free text of the person who asked, at most 1024 bytes.
             #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[cfg_attr(feature = "openapi", schema(max_length = 1024))]
             pub reason: Option<String>,
         }
 
@@ -102,6 +109,7 @@ options! {
     /// Leave `DaemonSet` Pods where they are instead of refusing. Default true.
     ignore_daemonsets: bool = true,
     /// Seconds a Pod gets to shut down; −1 takes the Pod's own. Default −1.
+    #[cfg_attr(feature = "openapi", schema(minimum = -1))]
     grace_period_seconds: i64 = -1,
     /// Delete Pods instead of evicting them, which bypasses disruption budgets. Default false.
     disable_eviction: bool = false,
@@ -112,8 +120,10 @@ options! {
     /// Allow a control-plane node. Default false.
     allow_control_plane: bool = false,
     /// How many nodes of the batch may be in work at once. Default 1.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     max_concurrent: u32 = 1,
     /// How many failed nodes end the batch. Default 1.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     max_failures: u32 = 1,
     /// Seconds that `--then=uncordon` waits for the empty node to be rebooted; 0 does not wait. Default 900.
     reboot_timeout_seconds: u64 = 900,

@@ -8,6 +8,7 @@ use crate::quantity::Amounts;
 
 /// What takes the node away and brings new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
     /// A Karpenter `NodeClaim` stands behind the node.
@@ -22,6 +23,7 @@ pub enum Provider {
 
 /// Asks for a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanRequest {
     /// Names of nodes; empty with a selector.
@@ -40,6 +42,7 @@ pub struct PlanRequest {
 
 /// The plan of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Always [`crate::API_VERSION`].
@@ -74,6 +77,7 @@ pub struct Plan {
 
 /// Plans of several nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlanList {
     /// Always [`crate::API_VERSION`].
@@ -86,6 +90,7 @@ pub struct PlanList {
 
 /// How many Pods room is reserved for, and how much.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Totals {
     /// Pods that room is reserved for.
     pub pods: u32,
@@ -95,6 +100,7 @@ pub struct Totals {
 
 /// What happens to a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Disposition {
     /// It is evicted.
@@ -111,6 +117,7 @@ pub enum Disposition {
 
 /// Why a Pod is treated as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PodReason {
     /// A controller creates it anew elsewhere.
@@ -143,6 +150,7 @@ pub enum PodReason {
 
 /// A Pod on the candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedPod {
     /// Its namespace.
@@ -166,6 +174,7 @@ pub struct PlannedPod {
 
 /// Pods that need the same room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Class {
     /// Short name within the plan: `a`, `b`, …
@@ -183,6 +192,7 @@ pub struct Class {
 /// Room for some Pods of a class: on a node that exists, or on a new one. Neither where it was not looked for
 /// ([`Code::NotLookedAt`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Room {
     /// An existing node with spare room.
@@ -197,6 +207,7 @@ pub struct Room {
 
 /// A placeholder that would be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedPlaceholder {
     /// Its class.
@@ -209,6 +220,7 @@ pub struct PlannedPlaceholder {
 
 /// The size of a group of nodes through a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct GroupSize {
     /// What it is called: `group web (eks)`.
@@ -229,6 +241,7 @@ pub struct GroupSize {
 
 /// Something to know: a blocker, a warning, or what a rotation waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
     /// The stable code.
@@ -244,6 +257,7 @@ pub struct Notice {
 
 /// How long it may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Estimate {
     /// Seconds until the room is there; 0 where it exists already.

@@ -7,6 +7,7 @@ use crate::plan::Notice;
 
 /// An error answer. Sent as `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// The HTTP status, repeated.

@@ -334,5 +334,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
+#[cfg(feature = "openapi")]
+mod schema;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use crate::plan::{Notice, Provider};
 
 /// Where a rotation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Phase {
     /// Waits for a slot or a resume; nothing was touched. Ends in `Surging` or `Cancelled`.
     Queued,
@@ -77,6 +78,7 @@ impl std::fmt::Display for Phase {
 
 /// Asks for rotations: one for each node, in one batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RotationRequest {
     /// Names of nodes; empty with a selector.
@@ -88,13 +90,15 @@ pub struct RotationRequest {
     /// What to do.
     #[serde(default)]
     pub options: OptionsRequest,
-    /// Who asks, as they say; a claim, not a proof.
+    /// Who asks, as they say; a claim, not a proof. At most 256 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 256))]
     pub claimed_user: Option<String>,
 }
 
 /// Asks for the end of a rotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CancelRequest {
     /// Lift our cordon even if Pods were evicted already.
@@ -104,6 +108,7 @@ pub struct CancelRequest {
 
 /// One rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Rotation {
     /// Always [`crate::API_VERSION`].
@@ -156,6 +161,7 @@ pub struct Rotation {
 
 /// Several rotations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RotationList {
     /// Always [`crate::API_VERSION`].
@@ -168,6 +174,7 @@ pub struct RotationList {
 
 /// A phase with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PhaseSpan {
     /// Which.
@@ -181,6 +188,7 @@ pub struct PhaseSpan {
 
 /// Counts of Pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// Pods to move in all.
@@ -195,6 +203,7 @@ pub struct Progress {
 
 /// What a rotation waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     /// The stable code.
@@ -212,6 +221,7 @@ pub struct Waiting {
 
 /// How a rotation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// The reason's code; absent for success.
@@ -223,6 +233,7 @@ pub struct Outcome {
 
 /// Who asked for a rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequestedBy {
     /// The name the caller gave: a claim.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a program says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct VersionInfo {
     /// Semantic version.
