@@ -21,6 +21,7 @@ mod limits;
 pub(crate) mod listener;
 mod metrics;
 mod nodes;
+mod openapi;
 mod ops;
 mod plans;
 mod problem;

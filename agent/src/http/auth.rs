@@ -27,6 +27,7 @@ pub(crate) use door::Pass;
 use self::door::{Door, Visa, until_sent};
 use self::gate::Gate;
 use super::budget::Weight;
+use super::control::tell_version;
 use super::problem::{self, Refusal};
 use super::slots::Slot;
 use super::strict;
@@ -48,6 +49,12 @@ pub(crate) struct Caller {
 #[cfg(test)]
 pub(crate) fn needs() -> Vec<(String, String)> {
     rules::RULES.iter().map(|rule| (rule.2.0.to_owned(), rule.2.1.to_owned())).collect()
+}
+
+/// Every route of [`rules::RULES`]: what the API's description is compared with.
+#[cfg(test)]
+pub(crate) fn routes() -> std::collections::BTreeSet<(http::Method, String)> {
+    rules::RULES.iter().map(|rule| (rule.0.clone(), rule.1.to_owned())).collect()
 }
 
 /// Puts the control API behind the API server's judgement.
@@ -88,7 +95,7 @@ async fn check(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
                 Code::Forbidden => gate.door.traffic.refuse(Refused::Forbidden),
                 _ => {}
             }
-            refusal.into_response()
+            tell_version(refusal.into_response()).await
         }
     }
 }

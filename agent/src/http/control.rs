@@ -8,7 +8,7 @@ use rotate_shared::{VersionInfo, names};
 
 use super::problem;
 use super::state::Api;
-use super::{create, events, health, nodes, plans, rotations};
+use super::{create, events, health, nodes, openapi, plans, rotations};
 
 /// The whole control API, for callers that are trusted already: the plugin with the agent inside, the demo, tests.
 /// Over a socket it is served behind [`super::auth`] only.
@@ -16,6 +16,7 @@ pub(crate) fn router(api: Api) -> Router {
     Router::new()
         .route("/livez", get(async || "ok"))
         .route("/version", get(async || Json(VersionInfo::current())))
+        .route("/openapi/v1.json", get(openapi::document))
         .route("/v1/plans", post(plans::create))
         .route("/v1/rotations", get(rotations::list).post(create::create))
         .route("/v1/rotations/{id}", get(rotations::show))
@@ -34,7 +35,7 @@ pub(crate) fn router(api: Api) -> Router {
 }
 
 /// A caller of another version finds out from whatever it asked.
-async fn tell_version(mut response: Response) -> Response {
+pub(super) async fn tell_version(mut response: Response) -> Response {
     let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
     response.headers_mut().insert(HeaderName::from_static(names::VERSION_HEADER), version);
     response

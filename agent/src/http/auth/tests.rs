@@ -150,6 +150,13 @@ async fn without_a_proper_bearer_token_nobody_is_asked() {
 }
 
 #[tokio::test]
+async fn a_refusal_says_the_version_too() {
+    let response = ask(&Server::default().control(), "/v1/nodes", "stolen").await;
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(response.headers()[names::VERSION_HEADER], env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
 async fn a_token_that_the_api_server_does_not_know_is_refused() {
     let (status, body) = send(&Server::default().guarded(), Method::GET, "/v1/rotations", Some("Bearer stolen")).await;
     assert_eq!((status, code(&body)), (StatusCode::UNAUTHORIZED, Code::Unauthenticated));
@@ -187,6 +194,27 @@ async fn a_route_without_a_rule_cannot_be_reached() {
     for (method, path) in [(Method::GET, "/v1/not-listed"), (Method::DELETE, "/v1/rotations")] {
         assert_eq!(send(&router, method, path, Some("Bearer operator")).await.0, StatusCode::METHOD_NOT_ALLOWED);
     }
+}
+
+#[tokio::test]
+async fn whoever_asks_for_what_a_path_lacks_is_told_what_it_has() {
+    let router = Server::default().control();
+    for (path, has) in [("/v1/rotations", "GET,HEAD,POST"), ("/v1/nodes/a", "GET,HEAD"), ("/v1/plans", "POST")] {
+        let request = http::Request::delete(path).header(header::HOST, "localhost");
+        let request = request.header(header::AUTHORIZATION, "Bearer operator").body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(response.headers()[header::ALLOW], has, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_description_of_the_api_needs_no_token() {
+    let server = Server::default();
+    let (status, body) = send(&server.control(), Method::GET, "/openapi/v1.json", None).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(body.contains(r#""openapi": "3.1.0""#), "{body}");
+    assert_eq!(server.counts(), (0, 0));
 }
 
 #[tokio::test]
