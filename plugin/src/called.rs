@@ -40,23 +40,28 @@ impl Called {
 
     /// A text for a person, with our own commands as this person can type them.
     pub(crate) fn worded(self, text: &str) -> Cow<'_, str> {
-        const SAID: &str = "kubectl rotate";
-        if self == Self::Rotate || !text.contains(SAID) {
+        const SAID: [&str; 2] = ["kubectl rotate", "krew upgrade rotate"];
+        if self == Self::Rotate || !SAID.iter().any(|said| text.contains(said)) {
             return Cow::Borrowed(text);
         }
-        let mut pieces = text.split(SAID);
-        let mut worded = pieces.next().unwrap_or_default().to_owned();
-        for after in pieces {
-            worded.push_str(SAID);
-            // Another word that only begins like ours; or the heading of a column, which would move.
-            let other = after.starts_with(|next: char| next.is_alphanumeric() || "-_".contains(next));
-            if !other && !after.starts_with("  ") {
-                worded.push_str("-node");
-            }
-            worded.push_str(after);
-        }
-        Cow::Owned(worded)
+        Cow::Owned(SAID.iter().fold(text.to_owned(), |text, said| named(&text, said)))
     }
+}
+
+/// A text in which this is followed by the rest of our name.
+fn named(text: &str, said: &str) -> String {
+    let mut pieces = text.split(said);
+    let mut named = pieces.next().unwrap_or_default().to_owned();
+    for after in pieces {
+        named.push_str(said);
+        // Another word that only begins like ours; or the heading of a column, which would move.
+        let other = after.starts_with(|next: char| next.is_alphanumeric() || "-_".contains(next));
+        if !other && !after.starts_with("  ") {
+            named.push_str("-node");
+        }
+        named.push_str(after);
+    }
+    named
 }
 
 /// Whether the first word that is neither a flag of every verb nor its value is something else than a verb.
@@ -171,5 +176,7 @@ mod tests {
             "See 'kubectl rotate-node --help' for \"kubectl rotate-node\", kubectl rotate-node and kubectl rotates:\nkubectl rotate-node"
         );
         assert_eq!(Called::RotateNode.worded("  kubectl rotate   kubectl drain"), "  kubectl rotate   kubectl drain");
+        // krew knows each plugin by its own name.
+        assert_eq!(Called::RotateNode.worded("kubectl krew upgrade rotate"), "kubectl krew upgrade rotate-node");
     }
 }

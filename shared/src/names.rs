@@ -6,6 +6,16 @@ pub const NAMESPACE: &str = "kubectl-rotate";
 pub const ROOM_NAMESPACE: &str = "kubectl-rotate-room";
 /// Deployment, service account and Lease of the agent.
 pub const AGENT: &str = "rotate-agent";
+/// Service account that people begin and end rotations as.
+pub const OPERATOR: &str = "rotate-operator";
+/// Role that lets a person act as [`OPERATOR`].
+pub const OPERATE: &str = "rotate-operate";
+/// Service account that people look at rotations as.
+pub const VIEWER: &str = "rotate-viewer";
+/// Role that lets a person act as [`VIEWER`].
+pub const VIEW: &str = "rotate-view";
+/// Secret with the agent's certificate, where it listens with TLS.
+pub const TLS_SECRET: &str = "rotate-agent-tls";
 /// `PriorityClass` of the placeholders.
 pub const PRIORITY_CLASS: &str = "rotate-placeholder";
 /// Value of [`PRIORITY_CLASS`]. cluster-autoscaler ignores Pods below its `--expendable-pods-priority-cutoff`,

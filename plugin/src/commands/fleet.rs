@@ -23,12 +23,13 @@ pub(super) async fn run(session: &Session, args: &FleetArgs) -> Ended {
         );
     }
     let now = session.clock.now();
-    session.console.data(&match printing.format {
+    let text = match printing.format {
         Format::Json => format::json(&list),
         Format::Yaml => format::yaml(&list),
         Format::Name => list.items.iter().map(|node| format!("node/{}\n", node.name)).collect(),
         Format::Table => text::table(&list.items, now, false, printing.headers),
         Format::Wide => text::table(&list.items, now, true, printing.headers),
-    })?;
+    };
+    session.console.formatted(printing.format, &text)?;
     Ok(exit::DONE)
 }

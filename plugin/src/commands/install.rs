@@ -5,7 +5,7 @@ mod rollout;
 
 use serde_json::{Value, json};
 
-use rotate_shared::exit;
+use rotate_shared::{exit, names};
 
 use super::Ended;
 use super::session::Session;
@@ -16,12 +16,7 @@ use crate::manifests::{self, Component, Object, Wanted};
 use crate::output::{Format, format};
 
 pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
-    if session.agent.agent_namespace != rotate_shared::names::NAMESPACE {
-        return Err(Failure::Usage(format!(
-            "the agent is installed in namespace {}: its admission policies and rights name it",
-            rotate_shared::names::NAMESPACE
-        )));
-    }
+    in_its_namespace(session)?;
     // None: the form that each way of installing has by itself.
     let format = args.output.as_deref().map(|text| format::among(format::OBJECTS, text)).transpose()?;
     let wanted = Wanted {
@@ -34,7 +29,7 @@ pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
         if let Some(flag) = needs_apply(&args) {
             return Err(Failure::Usage(format!("{flag} goes with --apply: without it nothing is asked or changed")));
         }
-        session.console.data(&printed(&objects, format))?;
+        session.console.formatted(format.unwrap_or(Format::Yaml), &printed(&objects, format))?;
         return Ok(exit::DONE);
     }
     let server = Objects::connect(session).await?;
@@ -45,17 +40,29 @@ pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
     };
     let applied = apply::apply(session, &server, &objects, &order, format).await?;
     if let Some(Format::Json | Format::Yaml) = format {
-        session.console.data(&listed(&applied, format))?;
+        session.console.object(&listed(&applied, format))?;
     }
     if order.dry_run || !args.wait {
         return Ok(exit::DONE);
     }
     let timeout = Some(args.timeout.0).filter(|timeout| !timeout.is_zero());
-    let hint = wanted
-        .with
-        .contains(&Component::Tls)
-        .then_some("the Secret rotate-agent-tls must be in namespace kubectl-rotate, with tls.crt and tls.key");
-    rollout::wait(session, &server, timeout, hint).await
+    let certificate = || {
+        let (secret, namespace) = (names::TLS_SECRET, names::NAMESPACE);
+        format!("the Secret {secret} must be in namespace {namespace}, with tls.crt and tls.key")
+    };
+    let hint = wanted.with.contains(&Component::Tls).then(certificate);
+    rollout::wait(session, &server, timeout, hint.as_deref()).await
+}
+
+/// Ends here where another namespace is named than the one that the manifests are written for.
+pub(super) fn in_its_namespace(session: &Session) -> Result<(), Failure> {
+    if session.agent.agent_namespace == names::NAMESPACE {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the agent is installed in namespace {}: its admission policies and rights name it",
+        names::NAMESPACE
+    )))
 }
 
 /// The first flag that says something only to `--apply`.

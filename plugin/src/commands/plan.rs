@@ -107,5 +107,5 @@ pub(super) fn print(console: &Console, plans: &[Plan], target: &Target, printing
             text
         }
     };
-    console.data(&text)
+    console.formatted(printing.format, &text)
 }

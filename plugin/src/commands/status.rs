@@ -55,8 +55,8 @@ pub(super) fn is_streamed(printing: Printing) -> bool {
 /// A state as it comes: JSON is one object a line, YAML a document each. The other formats show the end only.
 pub(super) fn state(console: &Console, rotation: &Rotation, printing: Printing) -> Result<(), Failure> {
     match printing.format {
-        Format::Json => console.data(&format::json_line(rotation)),
-        Format::Yaml => console.data(&format!("---\n{}", format::yaml(rotation))),
+        Format::Json => console.object(&format::json_line(rotation)),
+        Format::Yaml => console.object(&format!("---\n{}", format::yaml(rotation))),
         Format::Table | Format::Wide | Format::Name => Ok(()),
     }
 }
@@ -84,5 +84,5 @@ pub(super) fn print(
         (Format::Table, rotations) => text::table(rotations, now, false, printing.headers),
         (Format::Wide, rotations) => text::table(rotations, now, true, printing.headers),
     };
-    console.data(&text)
+    console.formatted(printing.format, &text)
 }

@@ -18,6 +18,7 @@ use super::session::Session;
 use crate::cli::install::{DryRun, UninstallArgs};
 use crate::connect::objects::{Found, Objects};
 use crate::failure::Failure;
+use crate::output::plan::plural;
 use crate::output::{age, format};
 use left::Left;
 
@@ -28,6 +29,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
     let names_only = args.output.as_deref().map(|text| format::among(format::NAMES, text)).transpose()?.is_some();
+    super::install::in_its_namespace(session)?;
     let server = Objects::connect(session).await?;
     let found = to_delete(server.ours().await?);
     if found.is_empty() {
@@ -43,7 +45,6 @@ pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
         names_only,
         dry_run: args.dry_run,
         timeout: Some(args.timeout.0).filter(|timeout| !timeout.is_zero()),
-        began: session.clock.now(),
     };
     if args.dry_run != DryRun::None {
         for found in &found {
@@ -76,7 +77,7 @@ async fn confirm(session: &Session, server: &Objects, found: &[Found], left: &Le
         console.note(&format!("  {}{place}{with}", found.told()));
     }
     if left.records > 0 {
-        console.note(&format!("With them goes the history of {} rotations.", left.records));
+        console.note(&format!("With them goes the history of {}.", plural(left.records, "rotation")));
     }
     if yes || session.confirm("Delete all of it?").await? {
         Ok(())
@@ -116,15 +117,15 @@ struct Removal<'a> {
     names_only: bool,
     dry_run: DryRun,
     timeout: Option<Duration>,
-    began: Timestamp,
 }
 
 impl Removal<'_> {
     async fn run(&self, found: &[Found], left: Left) -> Ended {
+        let began = self.session.clock.now();
         let (agents, rest): (Vec<&Found>, Vec<&Found>) =
             found.iter().partition(|found| found.kind.name == "Deployment");
         self.delete(&agents).await?;
-        if let Some(ended) = self.until_gone("its agents", async || left::agents(self.server).await).await? {
+        if let Some(ended) = self.until_gone(began, "its agents", async || left::agents(self.server).await).await? {
             return Ok(ended);
         }
         // With nobody there to begin another one.
@@ -139,7 +140,9 @@ impl Removal<'_> {
         let (first, last): (Vec<&Found>, Vec<&Found>) =
             rest.into_iter().partition(|found| found.kind.namespaced || found.kind.name == "Namespace");
         self.delete(&first).await?;
-        if let Some(ended) = self.until_gone("the namespaces", async || left::namespaces(self.server).await).await? {
+        if let Some(ended) =
+            self.until_gone(began, "the namespaces", async || left::namespaces(self.server).await).await?
+        {
             return Ok(ended);
         }
         self.delete(&last).await?;
@@ -173,6 +176,7 @@ impl Removal<'_> {
     /// Waits until nothing is there any more. An exit code where that is given up.
     async fn until_gone(
         &self,
+        began: Timestamp,
         what: &str,
         mut there: impl AsyncFnMut() -> Result<Vec<String>, Failure>,
     ) -> Result<Option<u8>, Failure> {
@@ -183,7 +187,7 @@ impl Removal<'_> {
             if there.is_empty() {
                 return Ok(None);
             }
-            let waited = Duration::try_from(clock.now().duration_since(self.began)).unwrap_or_default();
+            let waited = Duration::try_from(clock.now().duration_since(began)).unwrap_or_default();
             let told = age::of(waited);
             let again = "To go on: kubectl rotate uninstall";
             if self.timeout.is_some_and(|timeout| waited >= timeout) {

@@ -28,7 +28,7 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
     // The agent's version is wanted even where it is one that this program would not work with.
     let agent_version = if args.client { None } else { of_agent(session).await? };
     let versions = Versions { client_version: VersionInfo::current(), agent_version };
-    session.console.data(&match printing.format {
+    let text = match printing.format {
         Format::Json => format::json(&versions),
         Format::Yaml => format::yaml(&versions),
         Format::Table | Format::Wide | Format::Name => {
@@ -38,7 +38,8 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
             }
             text
         }
-    })?;
+    };
+    session.console.formatted(printing.format, &text)?;
     Ok(exit::DONE)
 }
 

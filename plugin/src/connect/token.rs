@@ -33,16 +33,16 @@ pub(crate) enum Account {
 impl Account {
     fn name(self) -> &'static str {
         match self {
-            Self::Operator => "rotate-operator",
-            Self::Viewer => "rotate-viewer",
+            Self::Operator => names::OPERATOR,
+            Self::Viewer => names::VIEWER,
         }
     }
 
     /// The Role of the manifests that lets a person act as it.
     pub(super) fn role(self) -> &'static str {
         match self {
-            Self::Operator => "rotate-operate",
-            Self::Viewer => "rotate-view",
+            Self::Operator => names::OPERATE,
+            Self::Viewer => names::VIEW,
         }
     }
 }

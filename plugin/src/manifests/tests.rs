@@ -70,6 +70,18 @@ fn every_object_is_labelled_and_in_a_namespace_of_ours_or_in_none() {
 }
 
 #[test]
+fn what_people_act_through_is_called_as_the_program_calls_it() {
+    let objects = objects(&Wanted::default());
+    for (account, role) in [(names::OPERATOR, names::OPERATE), (names::VIEWER, names::VIEW)] {
+        named(&objects, &format!("serviceaccount/{account}"));
+        let role = named(&objects, &format!("role.rbac.authorization.k8s.io/{role}"));
+        let rules = role["rules"].as_array().unwrap();
+        let tokens = rules.iter().find(|rule| rule["resources"] == json!(["serviceaccounts/token"])).unwrap();
+        assert!(tokens["resourceNames"].as_array().unwrap().contains(&json!(account)), "{role}");
+    }
+}
+
+#[test]
 fn what_others_need_comes_first_and_the_agents_last() {
     let objects = objects(&Wanted::default());
     let position = |told: &str| objects.iter().position(|object| object.told() == told).unwrap();
@@ -93,7 +105,7 @@ fn components_add_what_they_are_about_and_nothing_else() {
     };
     let tls = with(Component::Tls);
     assert_eq!(added(&tls), ["service/rotate-agent"]);
-    assert_eq!(pod(&tls)["volumes"][0]["secret"]["secretName"], "rotate-agent-tls");
+    assert_eq!(pod(&tls)["volumes"][0]["secret"]["secretName"], names::TLS_SECRET);
     let network = with(Component::NetworkPolicy);
     assert_eq!(
         added(&network),

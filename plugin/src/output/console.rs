@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use rotate_shared::plan::Notice;
 
-use super::{escape, fold, live};
+use super::{Format, escape, fold, live};
 use crate::called::Called;
 use crate::failure::Failure;
 
@@ -71,18 +71,36 @@ impl Console {
         self.called.worded(text)
     }
 
-    /// Writes data. Line breaks are kept, other control characters are spelled out.
+    /// Writes data for a person. Line breaks are kept, other control characters are spelled out.
     ///
     /// # Errors
     ///
     /// [`Failure::ClosedPipe`] where nobody reads any more.
     pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
-        // What programs read is left as it was said.
-        let object = ["{", "[", "---\n", "apiVersion: "].iter().any(|start| text.starts_with(start));
-        let text = if object { text.into() } else { self.worded(text) };
+        self.object(&self.worded(text))
+    }
+
+    /// Writes data in the form that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Console::data`].
+    pub(crate) fn formatted(&self, format: Format, text: &str) -> Result<(), Failure> {
+        match format {
+            Format::Json | Format::Yaml => self.object(text),
+            Format::Table | Format::Wide | Format::Name => self.data(text),
+        }
+    }
+
+    /// Writes objects for programs, which know nothing of the name that this one was called by.
+    ///
+    /// # Errors
+    ///
+    /// As [`Console::data`].
+    pub(crate) fn object(&self, text: &str) -> Result<(), Failure> {
         live::aside(|| {
             let mut stdout = io::stdout().lock();
-            stdout.write_all(escape::text(&text).as_bytes())?;
+            stdout.write_all(escape::text(text).as_bytes())?;
             stdout.flush()?;
             Ok(())
         })

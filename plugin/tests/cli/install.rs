@@ -53,10 +53,12 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     let formats = "unable to match a printer suitable for the output format \"wide\", allowed formats are";
     refused(&["install", "-o", "wide"], &format!("error: {formats}: json,name,yaml"));
     refused(&["uninstall", "-o", "wide"], &format!("error: {formats}: name"));
-    refused(
-        &["install", "--agent-namespace", "other"],
-        "error: the agent is installed in namespace kubectl-rotate: its admission policies and rights name it",
-    );
+    for verb in ["install", "uninstall"] {
+        refused(
+            &[verb, "--agent-namespace", "other"],
+            "error: the agent is installed in namespace kubectl-rotate: its admission policies and rights name it",
+        );
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 
 use crate::cluster::Cluster;
+use crate::support::rotate;
 
 /// The program as krew links it for a plugin named `rotate-node`.
 fn rotate_node() -> PathBuf {
@@ -32,4 +33,13 @@ fn as_rotate_node_a_node_is_rotated_without_a_verb_and_commands_are_told_as_they
     assert!(status.contains("Phase:       Surging\n"), "{status}");
     let (_, help, _) = run(&["--help"]);
     assert!(help.contains("Usage: kubectl rotate-node ") && !help.contains("kubectl rotate "), "{help}");
+}
+
+#[test]
+fn what_is_installed_is_the_same_whatever_the_program_is_called() {
+    let program = rotate_node();
+    for line in [&["install", "--with", "ha"][..], &["install", "-o", "json"], &["version", "--client", "-o", "yaml"]] {
+        let output = Command::new(&program).env_clear().args(line).output().expect("the binary runs");
+        assert_eq!(String::from_utf8(output.stdout).expect("text"), rotate(line).stdout, "{line:?}");
+    }
 }
