@@ -59,7 +59,7 @@ pub(crate) enum Verb {
     /// Rotate nodes: reserve room, evict, wait for the replacements.
     ///
     /// Shows the plan's summary and asks first; without a terminal --yes is needed. Waits until it is done unless
-    /// --wait=false. Ctrl-C ends only the waiting: the agent goes on.
+    /// --wait=false. Ctrl-C ends only the waiting, the agent goes on; with --embedded it pauses, and ends with the command.
     #[command(
         visible_alias = "nodes",
         after_help = "Examples:
@@ -119,7 +119,7 @@ Exit codes:
   kubectl rotate install --apply
   kubectl rotate install --with ha,network-policy | kubectl apply --server-side -f -
   kubectl rotate install --apply --image registry.example.com/mirror/rotate-agent:0.1.0
-  kubectl rotate install --apply --dry-run=server    # may I, and would it go?
+  kubectl rotate install --apply --dry-run=server    # would it be allowed?
 
 Exit codes:
   0 done   1 error   2 usage   3 refused, nothing was changed   5 not ready in time   7 not authorised   130 interrupted")]
@@ -195,7 +195,7 @@ pub(crate) struct NodeArgs {
     /// Change nothing. client: show the plan; server: also ask the API server whether it would evict each Pod
     #[arg(long, value_enum, default_value = "none", value_name = "none|client|server", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub(crate) dry_run: DryRun,
-    /// How long to wait before giving up waiting (the agent goes on), 0 for ever
+    /// How long to wait before giving up waiting, 0 for ever; the agent goes on, with --embedded it ends too
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration())]
     pub(crate) timeout: GoDuration,
     /// Wait until it is over and show progress

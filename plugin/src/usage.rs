@@ -40,7 +40,7 @@ pub(crate) fn explain(error: &clap::Error) -> String {
                 }
             }
         }
-        ErrorKind::MissingRequiredArgument => format!("needed and not given: {}", text(ContextKind::InvalidArg)),
+        ErrorKind::MissingRequiredArgument => missing(&text(ContextKind::InvalidArg)),
         ErrorKind::ArgumentConflict => format!("flag given twice: {}", argument()),
         _ => {
             let rendered = error.to_string();
@@ -54,6 +54,15 @@ pub(crate) fn explain(error: &clap::Error) -> String {
     };
     let suggestion = if suggestion.is_empty() { String::new() } else { format!("\nDid you mean {suggestion}?") };
     format!("error: {message}{suggestion}\nSee 'kubectl rotate --help' for usage.")
+}
+
+/// What has to be given and was not. clap shows it as in usage: `<ID>`.
+fn missing(argument: &str) -> String {
+    match argument.trim_end_matches("...").trim_matches(['<', '>']) {
+        "SHELL" => "a SHELL is needed, or --install".to_owned(),
+        name if name.starts_with(['A', 'E', 'I', 'O', 'U']) => format!("an {name} is needed"),
+        name => format!("a {name} is needed"),
+    }
 }
 
 #[cfg(test)]
@@ -83,7 +92,9 @@ mod tests {
                 "error: invalid argument \"5x\" for \"--timeout\" flag: time: unknown unit \"x\" in duration \"5x\"",
             ),
             (&["node", "a", "--timeout"], "error: flag needs an argument: --timeout"),
-            (&["cancel"], "error: needed and not given: <ID>"),
+            (&["cancel"], "error: an ID is needed"),
+            (&["plan"], "error: a node NAME is needed"),
+            (&["completion"], "error: a SHELL is needed, or --install"),
             (
                 &["fleet", "--no-headers=maybe"],
                 "error: invalid argument \"maybe\" for \"--no-headers\" flag: it is true or false",

@@ -40,11 +40,9 @@ fn install(session: &Session) -> Result<(), Failure> {
             return Err(Failure::Other(format!("{} is there already, and not ours: remove it first", link.display())));
         }
         Err(error) => {
-            session.console.data(&format!("{}\n", by_hand(&program, &link)))?;
-            return Err(Failure::Other(format!(
-                "{} cannot be written: {error}; the line above does it",
-                directory.display()
-            )));
+            let (line, meaning) = by_hand(&program, &link);
+            session.console.data(&format!("{line}\n"))?;
+            return Err(Failure::Other(format!("{} cannot be written: {error}; {meaning}", directory.display())));
         }
     }
     let searched = env::var_os("PATH").unwrap_or_default();
@@ -105,8 +103,7 @@ fn put(program: &Path, link: &Path) -> io::Result<Put> {
 /// A script that calls the program in the same folder: links need a privilege there.
 #[cfg(not(unix))]
 fn put(program: &Path, link: &Path) -> io::Result<Put> {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let script = format!("@\"%~dp0{name}\" __complete %*\r\n");
+    let script = format!("{}\r\n", script(program));
     match std::fs::read_to_string(link) {
         Ok(there) if there == script => Ok(Put::Same),
         Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -114,15 +111,19 @@ fn put(program: &Path, link: &Path) -> io::Result<Put> {
     }
 }
 
-/// The command that does it with more rights.
-fn by_hand(program: &Path, link: &Path) -> String {
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let link = super::session::quoted(&link.display().to_string());
+/// The line of such a script.
+fn script(program: &Path) -> String {
+    format!("@\"%~dp0{}\" __complete %*", program.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// A line for who has more rights, and what is to be done with it.
+fn by_hand(program: &Path, link: &Path) -> (String, String) {
     if cfg!(windows) {
-        format!("mklink {link} {name}")
-    } else {
-        format!("sudo ln -s {} {link}", super::session::quoted(&name))
+        return (script(program), format!("the line above belongs into {}", link.display()));
     }
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let (name, link) = (super::session::quoted(&name), super::session::quoted(&link.display().to_string()));
+    (format!("sudo ln -s {name} {link}"), "the line above does it".to_owned())
 }
 
 #[cfg(test)]
@@ -156,7 +157,9 @@ mod tests {
 
     #[test]
     fn the_line_to_type_survives_a_shell() {
-        let line = by_hand(Path::new("/my bin/kubectl-rotate"), Path::new("/my bin/kubectl_complete-rotate"));
+        let (line, _) = by_hand(Path::new("/my bin/kubectl-rotate"), Path::new("/my bin/kubectl_complete-rotate"));
         assert_eq!(line, "sudo ln -s kubectl-rotate '/my bin/kubectl_complete-rotate'");
+        // cmd.exe knows no single quotes, and a link to a program does not get the word that asks it for completion.
+        assert_eq!(script(Path::new("/my bin/kubectl-rotate.exe")), "@\"%~dp0kubectl-rotate.exe\" __complete %*");
     }
 }

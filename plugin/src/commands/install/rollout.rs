@@ -75,7 +75,9 @@ fn lacking(agent: &Value) -> Option<String> {
         return Some(format!("{updated} of {wanted} agents are of this version"));
     }
     if all > updated {
-        return Some(format!("{} agents of the version before are still there", all - updated));
+        let before = all - updated;
+        let are = if before == 1 { "agent of the version before is" } else { "agents of the version before are" };
+        return Some(format!("{before} {are} still there"));
     }
     (available < updated).then(|| format!("{available} of {wanted} agents are ready"))
 }
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!(lacking(&agent(2, status.clone())), None);
         assert_eq!(lacking(&agent(3, status)).as_deref(), Some("the controller has not seen it yet"));
         let old = json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3 });
-        assert_eq!(lacking(&agent(2, old)).as_deref(), Some("1 agents of the version before are still there"));
+        assert_eq!(lacking(&agent(2, old)).as_deref(), Some("1 agent of the version before is still there"));
         let new = json!({ "observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1 });
         assert_eq!(lacking(&agent(2, new)).as_deref(), Some("1 of 2 agents are ready"));
         assert_eq!(

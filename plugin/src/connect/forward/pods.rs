@@ -105,8 +105,12 @@ fn answering(pods: &[Pod], namespace: &str) -> Result<Vec<String>, Failure> {
              command with --embedded"
         ))),
         (count, true) => Err(Failure::AgentUnreachable(format!(
-            "none of the {count} Pods of the agent in namespace {namespace} is ready: see why with kubectl -n {namespace} \
+            "{}: see why with kubectl -n {namespace} \
              describe pods -l {}, or run an agent inside this command with --embedded",
+            match count {
+                1 => format!("the only Pod of the agent in namespace {namespace} is not ready"),
+                _ => format!("none of the {count} Pods of the agent in namespace {namespace} is ready"),
+            },
             names::AGENT_SELECTOR
         ))),
     }
@@ -145,10 +149,15 @@ mod tests {
                  with --embedded"
             )
         );
+        let unready = answering(&[pod("a", "False", false), pod("b", "False", false)], "x").expect_err("none is ready");
+        assert!(
+            unready.to_string().starts_with("none of the 2 Pods of the agent in namespace x is ready: see"),
+            "{unready}"
+        );
         let unready = answering(&[pod("a", "False", false)], "x").expect_err("it is not ready");
         assert_eq!(unready.exit_code(), 8);
         assert!(
-            unready.to_string().starts_with("none of the 1 Pods of the agent in namespace x is ready"),
+            unready.to_string().starts_with("the only Pod of the agent in namespace x is not ready: see why with "),
             "{unready}"
         );
     }
