@@ -10,7 +10,6 @@ mod install;
 mod names;
 mod node;
 mod plan;
-mod session;
 mod status;
 mod uninstall;
 mod version;
@@ -25,8 +24,8 @@ use crate::cli::{Cli, Verb};
 use crate::complete;
 use crate::failure::Failure;
 use crate::output::Console;
+use crate::session::Session;
 use crate::usage;
-pub(crate) use session::Session;
 
 /// What a command ends with: an exit code from [`exit`], or a failure that has one.
 type Ended = Result<u8, Failure>;

@@ -11,6 +11,7 @@
 pub(crate) mod api;
 pub(crate) mod api_server;
 pub(crate) mod cluster;
+mod connected;
 pub(crate) mod embedded;
 pub(crate) mod forward;
 pub(crate) mod in_process;
@@ -31,6 +32,7 @@ use rotate_shared::names;
 
 use crate::failure::Failure;
 pub(crate) use api::Agent;
+pub(crate) use connected::Connected;
 
 /// From one piece of an answer to the next.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -75,6 +77,15 @@ pub(crate) enum TransportError {
     /// The answer ended early.
     #[error("the agent's answer broke off: {0}")]
     BrokeOff(String),
+}
+
+impl From<TransportError> for Failure {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Cluster(failure) => *failure,
+            error => Self::AgentUnreachable(error.to_string()),
+        }
+    }
 }
 
 /// What the agent is asked.

@@ -3,7 +3,6 @@
 use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Problem, exit};
 
-use crate::connect::TransportError;
 use crate::output::escape;
 
 /// Why a command ends without having done what it was asked. Anything else is a defect and ends with 1.
@@ -99,15 +98,6 @@ impl Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self::Problem(Box::new(problem))
-    }
-}
-
-impl From<TransportError> for Failure {
-    fn from(error: TransportError) -> Self {
-        match error {
-            TransportError::Cluster(failure) => *failure,
-            error => Self::AgentUnreachable(error.to_string()),
-        }
     }
 }
 

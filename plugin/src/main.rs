@@ -9,6 +9,7 @@ mod connect;
 mod failure;
 mod manifests;
 mod output;
+mod session;
 mod usage;
 
 use std::process::ExitCode;

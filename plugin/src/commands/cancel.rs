@@ -2,12 +2,12 @@
 
 use rotate_shared::{CancelRequest, Phase, Rotation, exit};
 
-use super::session::Session;
 use super::{Ended, follow, status};
 use crate::args::RotationRef;
 use crate::cli::CancelArgs;
 use crate::connect::embedded::Role;
 use crate::output::Format;
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     let printing = args.output.resolve()?;

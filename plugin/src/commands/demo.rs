@@ -15,7 +15,7 @@ use rotate_shared::{OptionsRequest, exit};
 use rotate_sim::Figures;
 
 use super::Ended;
-use super::session::Session;
+use crate::session::Session;
 use world::{CANDIDATE, World};
 
 pub(super) async fn run(session: &Session) -> Ended {

@@ -3,10 +3,10 @@
 use rotate_shared::exit;
 
 use super::Ended;
-use super::session::Session;
 use crate::cli::FleetArgs;
 use crate::connect::embedded::Role;
 use crate::output::{Format, fleet as text, format};
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, args: &FleetArgs) -> Ended {
     let printing = args.output.resolve()?;

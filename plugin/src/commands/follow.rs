@@ -10,11 +10,12 @@ use rotate_shared::{Code, Phase, Rotation, exit};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::session::{Connected, Session};
-use crate::connect::Agent;
 use crate::connect::api::Told;
+use crate::connect::embedded;
+use crate::connect::{Agent, Connected};
 use crate::failure::Failure;
 use crate::output::progress::Progress;
+use crate::session::Session;
 
 /// More rotations than this are asked for together, every [`POLL`], instead of by a connection each.
 const MOST_STREAMS: usize = 16;
@@ -101,9 +102,9 @@ pub(super) async fn until_over(
             biased;
             () = &mut interrupted => {
                 progress.finish();
-                let left = match session.embedded() {
-                    Some(embedded) => embedded.leave(session, states(&known)).await,
-                    None => states(&known),
+                let left = match connected.embedded {
+                    true => embedded::leave(session, &connected.agent, states(&known)).await,
+                    false => states(&known),
                 };
                 break Followed::Interrupted(left);
             }

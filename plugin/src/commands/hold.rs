@@ -2,12 +2,12 @@
 
 use rotate_shared::exit;
 
-use super::session::Session;
 use super::{Ended, status};
 use crate::args::RotationRef;
 use crate::cli::IdArgs;
 use crate::connect::embedded::Role;
 use crate::output::Format;
+use crate::session::Session;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

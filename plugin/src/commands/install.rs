@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use rotate_shared::{exit, names};
 
 use super::Ended;
-use super::session::Session;
 use crate::cli::install::{self as cli, InstallArgs, ServerDryRun};
 use crate::connect::objects::{Conflicts, Objects};
 use crate::failure::Failure;
 use crate::manifests::{self, Component, Object, Wanted};
 use crate::output::{Format, format};
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
     in_its_namespace(session)?;

@@ -4,11 +4,11 @@ use rotate_shared::exit;
 use serde::Deserialize;
 
 use super::Ended;
-use super::session::Session;
 use crate::cli::{NamesArgs, NamesOf};
 use crate::connect::api_server::ApiServer;
 use crate::connect::cluster;
 use crate::failure::Failure;
+use crate::session::Session;
 
 /// More names than these nobody chooses from.
 const MOST: u32 = 1000;

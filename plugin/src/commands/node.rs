@@ -4,15 +4,16 @@ use rotate_shared::plan::PlanRequest;
 use rotate_shared::{Plan, Rotation, RotationRequest, exit};
 
 use super::follow::{self, Followed};
-use super::session::{Connected, Session};
 use super::{Ended, plan, status};
 use crate::args;
 use crate::args::Printing;
 use crate::cli::NodeArgs;
-use crate::connect::embedded::{Embedded, Role};
+use crate::connect::Connected;
+use crate::connect::embedded::{self, Embedded, Role};
 use crate::failure::Failure;
 use crate::output::plan as text;
 use crate::output::{Console, Format, rotation};
+use crate::session::Session;
 
 /// More sentences than these about a node each nobody reads before they answer: a table instead.
 const FEW: usize = 5;
@@ -51,8 +52,8 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         not_blocked(&session.console, &plans)?;
     }
     let connected = session.connect(Role::Act { consent: args.yes }).await?;
-    if let Some(embedded) = session.embedded()
-        && let Some(rotations) = embedded.resume(session, &args.target).await?
+    if connected.embedded
+        && let Some(rotations) = embedded::resume(session, &connected.agent, &args.target).await?
     {
         return wait(session, &connected, rotations, &args).await;
     }

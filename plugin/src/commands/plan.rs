@@ -6,7 +6,6 @@ use rotate_shared::plan::{Disposition, PlanRequest};
 use rotate_shared::{API_VERSION, Plan, PlanList, exit};
 
 use super::Ended;
-use super::session::Session;
 use crate::args;
 use crate::args::{Printing, Source, Target};
 use crate::cli::PlanArgs;
@@ -15,6 +14,7 @@ use crate::connect::snapshot;
 use crate::connect::token::Account;
 use crate::failure::Failure;
 use crate::output::{Console, Format, format, plan as text};
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, args: PlanArgs) -> Ended {
     show(session, args.resolve()?).await

@@ -5,12 +5,12 @@ use rotate_shared::{API_VERSION, Rotation, RotationList, exit};
 
 use super::Ended;
 use super::follow::{self, Followed};
-use super::session::Session;
 use crate::args::{Printing, RotationRef};
 use crate::cli::StatusArgs;
 use crate::connect::embedded::Role;
 use crate::failure::Failure;
 use crate::output::{Console, Format, format, rotation as text};
+use crate::session::Session;
 
 pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
     let printing = args.output.resolve()?;

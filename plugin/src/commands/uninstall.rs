@@ -14,12 +14,12 @@ use rotate_shared::exit;
 use serde_json::Value;
 
 use super::Ended;
-use super::session::Session;
 use crate::cli::install::{DryRun, UninstallArgs};
 use crate::connect::objects::{Found, Objects};
 use crate::failure::Failure;
 use crate::output::plan::plural;
 use crate::output::{age, format};
+use crate::session::Session;
 use left::Left;
 
 /// How often it is looked.

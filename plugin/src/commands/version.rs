@@ -4,11 +4,11 @@ use rotate_shared::{VersionInfo, exit};
 use serde::Serialize;
 
 use super::Ended;
-use super::session::Session;
 use crate::cli::VersionArgs;
 use crate::connect::token::Account;
 use crate::failure::Failure;
 use crate::output::{Format, format};
+use crate::session::Session;
 
 /// Both versions, as kubectl version prints them.
 #[derive(Debug, Serialize)]

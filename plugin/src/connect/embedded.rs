@@ -1,21 +1,23 @@
 //! `--embedded`: the agent inside this process, with the person's kubeconfig, for as long as the command runs.
 
+mod handover;
+
 use std::time::Duration;
 
 use kube::Client;
 use rotate_agent::bootstrap::{self, BootstrapError, Object};
 use rotate_agent::probe::Standing;
 use rotate_agent::{Agent as Engine, AgentError, Config};
+use rotate_shared::Plan;
 use rotate_shared::plan::PlanRequest;
-use rotate_shared::{CancelRequest, Phase, Plan, Rotation};
 
 use super::api_server::ApiServer;
 use super::in_process::InProcess;
 use super::token::Account;
 use super::{Agent, cluster};
-use crate::args::Target;
-use crate::commands::Session;
 use crate::failure::Failure;
+use crate::session::Session;
+pub(crate) use handover::{leave, resume};
 
 /// How often a state is looked at that no event tells of.
 const LOOK: Duration = Duration::from_millis(200);
@@ -141,102 +143,6 @@ impl Embedded {
     /// Speaks its API.
     pub(crate) fn agent(&self) -> Agent {
         self.agent.clone()
-    }
-
-    /// Takes up what an earlier run left: live rotations of these nodes. `None` where there are none.
-    ///
-    /// # Errors
-    ///
-    /// The agent refuses.
-    pub(crate) async fn resume(&self, session: &Session, target: &Target) -> Result<Option<Vec<Rotation>>, Failure> {
-        let names = match target {
-            Target::Names(_) => target.names(),
-            Target::Selector(selector) => {
-                self.agent.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect()
-            }
-        };
-        let mut live = self.agent.rotations().await?;
-        live.retain(|rotation| !rotation.phase.is_terminal() && names.contains(&rotation.node));
-        if live.is_empty() {
-            return Ok(None);
-        }
-        let mut resumed = Vec::new();
-        for rotation in live {
-            session.console.note(&format!("Going on with rotation/{} of node/{}.", rotation.id, rotation.node));
-            resumed.push(if rotation.paused { self.agent.resume(&rotation.id).await? } else { rotation });
-        }
-        let others: Vec<_> = names.iter().filter(|name| !resumed.iter().any(|found| found.node == **name)).collect();
-        if !others.is_empty() {
-            session.console.note(&format!("Not begun, type the command again for: {others:?}"));
-        }
-        Ok(Some(resumed))
-    }
-
-    /// The first Ctrl-C: pauses, and as long as nothing was evicted offers to put everything back. A second Ctrl-C ends
-    /// it at once. Gives the states in which it leaves them.
-    pub(crate) async fn leave(&self, session: &Session, mut states: Vec<Rotation>) -> Vec<Rotation> {
-        tokio::select! {
-            () = self.hold(session, &states) => {}
-            _ = tokio::signal::ctrl_c() => return states,
-        }
-        for state in &mut states {
-            if let Ok(now) = self.agent.rotation(&state.id).await {
-                *state = now;
-            }
-        }
-        states
-    }
-
-    async fn hold(&self, session: &Session, states: &[Rotation]) {
-        let console = session.console;
-        let live: Vec<&Rotation> = states.iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
-        console.note("Pausing; Ctrl-C again ends at once.");
-        let mut untouched = true;
-        for rotation in &live {
-            match self.agent.pause(&rotation.id).await {
-                Ok(paused) => {
-                    untouched &= matches!(paused.phase, Phase::Queued | Phase::Surging);
-                    console.note(&format!("rotation/{} paused", rotation.id));
-                }
-                Err(failure) => console.failure(&failure),
-            }
-        }
-        if !untouched {
-            return;
-        }
-        if !console.is_interactive() {
-            for rotation in &live {
-                console.note(&format!(
-                    "Nothing was evicted yet. To put everything back: kubectl rotate cancel {} --embedded",
-                    rotation.id
-                ));
-            }
-            return;
-        }
-        let asked =
-            tokio::task::spawn_blocking(move || console.confirm("Nothing was evicted yet. Put everything back?"));
-        if !matches!(asked.await, Ok(Ok(true))) {
-            return;
-        }
-        for rotation in &live {
-            if let Err(failure) = self.agent.cancel(&rotation.id, CancelRequest::default()).await {
-                console.failure(&failure);
-                continue;
-            }
-            loop {
-                match self.agent.rotation(&rotation.id).await {
-                    Ok(state) if state.phase.is_terminal() => {
-                        console.note(&format!("node/{} {}", state.node, crate::output::rotation::result(&state)));
-                        break;
-                    }
-                    Ok(_) => session.clock.sleep(LOOK).await,
-                    Err(failure) => {
-                        console.failure(&failure);
-                        break;
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::api::encoded;
 use super::api_server::ApiServer;
 use super::cluster;
-use crate::commands::Session;
 use crate::failure::Failure;
 use crate::manifests::{Kind, LABEL, NAMESPACES, Object};
+use crate::session::Session;
 
 /// Whose fields are ours, as the API server keeps them apart.
 const FIELD_MANAGER: &str = "kubectl-rotate";

@@ -20,8 +20,8 @@ use serde::Deserialize;
 use super::api_server::ApiServer;
 use super::cluster;
 use crate::args::Target;
-use crate::commands::Session;
 use crate::failure::Failure;
+use crate::session::Session;
 
 /// What is listed whole: room may be on any node, and what repels a Pod may be in any namespace.
 const LISTS: [&str; 3] = ["/api/v1/nodes", "/api/v1/pods", "/apis/policy/v1/poddisruptionbudgets"];

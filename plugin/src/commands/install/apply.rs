@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use rotate_shared::names;
 use serde_json::Value;
 
-use crate::commands::Session;
 use crate::connect::objects::{Conflicts, Found, Objects};
 use crate::failure::Failure;
 use crate::manifests::{self, Kind, Object};
 use crate::output::Format;
+use crate::session::Session;
 
 /// How to apply.
 #[derive(Clone, Copy, Debug)]

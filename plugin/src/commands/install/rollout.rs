@@ -5,11 +5,12 @@ use std::time::Duration;
 use rotate_shared::{exit, names};
 use serde_json::Value;
 
-use crate::commands::{Ended, Session};
+use crate::commands::Ended;
 use crate::connect::objects::Objects;
 use crate::failure::Failure;
 use crate::manifests::Kind;
 use crate::output::age;
+use crate::session::Session;
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(1);
