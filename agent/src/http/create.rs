@@ -91,7 +91,7 @@ fn still_to_begin(request: &RotationRequest, before: &[Arc<Entry>]) -> Result<Ve
 
 /// Writes all records, or none.
 async fn write(api: Api, new: Vec<NewRotation>) -> Result<Vec<Arc<Entry>>, Refusal> {
-    let listed = api.store.list().await.map_err(refuse)?;
+    let listed = api.store.list().await?;
     let mut written = Vec::with_capacity(new.len());
     for rotation in new {
         let node = rotation.node.clone();
@@ -101,7 +101,7 @@ async fn write(api: Api, new: Vec<NewRotation>) -> Result<Vec<Arc<Entry>>, Refus
                 take_back(&api, &written).await;
                 return Err(match error {
                     StoreError::AlreadyRotating(id) => already_rotating(&node, &id),
-                    error => refuse(error),
+                    error => error.into(),
                 });
             }
         }
@@ -151,21 +151,6 @@ async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<
 fn already_rotating(node: &str, id: &str) -> Refusal {
     let detail = format!("node {node:?} is being rotated already; follow it with: kubectl rotate status {id} -w");
     Refusal::new(Code::AlreadyRotating, detail).rotation(id)
-}
-
-pub(super) fn refuse(error: StoreError) -> Refusal {
-    match &error {
-        StoreError::AlreadyRotating(id) => {
-            let detail = format!("the node is being rotated already; follow it with: kubectl rotate status {id} -w");
-            Refusal::new(Code::AlreadyRotating, detail).rotation(id)
-        }
-        StoreError::NotFound(id) => Refusal::not_found("rotations", id),
-        StoreError::Finished(id) => Refusal::new(Code::WrongPhase, format!("rotation {id:?} is over")).rotation(id),
-        StoreError::Conflict(_) | StoreError::TimedOut { .. } | StoreError::Api { .. } => {
-            Refusal::new(Code::UpstreamFailed, format!("failed to {error}"))
-        }
-        StoreError::Malformed { .. } => Refusal::new(Code::Internal, format!("failed to {error}")),
-    }
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {

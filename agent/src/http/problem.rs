@@ -12,6 +12,8 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Problem};
 
+use crate::rotation::store::StoreError;
+
 const MEDIA_TYPE: &str = "application/problem+json";
 
 /// The one error type of the handlers.
@@ -64,6 +66,24 @@ impl Refusal {
     pub(crate) fn blockers(mut self, blockers: Vec<Notice>) -> Self {
         self.problem.blockers = blockers;
         self
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::AlreadyRotating(id) => {
+                let detail =
+                    format!("the node is being rotated already; follow it with: kubectl rotate status {id} -w");
+                Self::new(Code::AlreadyRotating, detail).rotation(id)
+            }
+            StoreError::NotFound(id) => Self::not_found("rotations", id),
+            StoreError::Finished(id) => Self::new(Code::WrongPhase, format!("rotation {id:?} is over")).rotation(id),
+            StoreError::Conflict(_) | StoreError::TimedOut { .. } | StoreError::Api { .. } => {
+                Self::new(Code::UpstreamFailed, format!("failed to {error}"))
+            }
+            StoreError::Malformed { .. } => Self::new(Code::Internal, format!("failed to {error}")),
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use axum::extract::State;
 use rotate_shared::{API_VERSION, CancelRequest, Rotation, RotationList};
 use serde::Deserialize;
 
-use super::create::refuse;
 use super::extract::{BodyOrDefault, Id, Params};
 use super::problem::Refusal;
 use super::state::Api;
@@ -60,7 +59,7 @@ pub(super) async fn cancel(
 }
 
 async fn ask(api: &Api, id: &str, wish: Wish) -> Result<Json<Rotation>, Refusal> {
-    let entry = api.store.request(id, wish, api.clock.now()).await.map_err(refuse)?;
+    let entry = api.store.request(id, wish, api.clock.now()).await?;
     Ok(Json(api.show(&entry)))
 }
 

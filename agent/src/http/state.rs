@@ -10,7 +10,6 @@ use rotate_shared::{Code, Rotation};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::create::refuse;
 use super::problem::Refusal;
 use super::traffic::Traffic;
 use crate::cache::{Cache, State};
@@ -60,7 +59,7 @@ impl Api {
         if let Some(rotation) = self.rotations()?.get(id) {
             return Ok(rotation);
         }
-        let entry = Arc::new(self.store.get(id).await.map_err(refuse)?);
+        let entry = Arc::new(self.store.get(id).await?);
         self.noticed(std::slice::from_ref(&entry)).await;
         Ok(self.now_shown(&entry))
     }
