@@ -1,15 +1,18 @@
 //! The command line as typed: the clap surface and nothing else. [`crate::args`] says what is meant by it.
 
+mod connection;
 mod duration;
 pub(crate) mod install;
+mod switch;
 
 use std::path::PathBuf;
 
 use clap::builder::ValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use rotate_agent::PodCache;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use connection::{AgentFlags, ConnectionFlags};
 pub(crate) use duration::GoDuration;
+use switch::{Switch, SwitchArg as _};
 
 /// Replace a Kubernetes node without the workload losing capacity.
 ///
@@ -174,7 +177,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Exit 10 where there is something to do and 3 where it is blocked
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) exit_code: bool,
     #[command(flatten)]
     pub(crate) rotation: RotationFlags,
@@ -199,10 +202,10 @@ pub(crate) struct NodeArgs {
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration())]
     pub(crate) timeout: GoDuration,
     /// Wait until it is over and show progress
-    #[arg(long, default_value = "true", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, switch(Switch::On))]
     pub(crate) wait: bool,
     /// Do not ask
-    #[arg(long, short = 'y', default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, short = 'y', switch(Switch::Off))]
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
@@ -215,7 +218,7 @@ pub(crate) struct StatusArgs {
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
     /// Follow until it is over and exit as `kubectl rotate node` would
-    #[arg(long, short = 'w', default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, short = 'w', switch(Switch::Off))]
     pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
@@ -228,7 +231,7 @@ pub(crate) struct CancelArgs {
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// Lift our cordon even where Pods were evicted already
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) uncordon: bool,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
@@ -261,7 +264,7 @@ pub(crate) struct DemoArgs {}
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VersionArgs {
     /// Only this program; asks nobody
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) client: bool,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
@@ -274,7 +277,7 @@ pub(crate) struct CompletionArgs {
     #[arg(value_enum, value_name = "SHELL", required_unless_present = "install")]
     pub(crate) shell: Option<clap_complete::Shell>,
     /// Put kubectl_complete-rotate beside this program, where kubectl finds it
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) install: bool,
 }
 
@@ -313,13 +316,13 @@ pub(crate) struct Select {
 #[command(next_help_heading = "Rotation")]
 pub(crate) struct RotationFlags {
     /// Leave DaemonSet Pods where they are [default: true]
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) ignore_daemonsets: Option<bool>,
     /// Evict Pods with emptyDir data on disk too; the data is lost
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) delete_emptydir_data: Option<bool>,
     /// Evict Pods that nothing creates anew, and Pods of other schedulers, too
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) force: Option<bool>,
     /// Seconds a Pod gets to shut down; -1 takes the Pod's own [default: -1]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
@@ -331,7 +334,7 @@ pub(crate) struct RotationFlags {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) skip_wait_for_delete_timeout: Option<u64>,
     /// Delete Pods instead of evicting them; bypasses PodDisruptionBudgets
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) disable_eviction: Option<bool>,
     /// How room is reserved: per-pod holds room for each Pod before it is evicted, single holds it for all in one place, none is a plain drain [default: per-pod]
     #[arg(long, value_enum, value_name = "per-pod|single|none", hide_possible_values = true)]
@@ -355,13 +358,13 @@ pub(crate) struct RotationFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_failures: Option<u32>,
     /// Evict Pods that can run only on this node; they stay Pending
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) evict_pinned: Option<bool>,
     /// Evict Pods, and rotate a node, marked as not to be disrupted
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) ignore_do_not_disrupt: Option<bool>,
     /// Allow a control-plane node
-    #[arg(long, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, switch(Switch::Ungiven))]
     pub(crate) allow_control_plane: Option<bool>,
     /// Why; kept with the rotation
     #[arg(long, value_name = "TEXT")]
@@ -376,115 +379,8 @@ pub(crate) struct OutputFlags {
     #[arg(long, short = 'o', value_name = "FORMAT")]
     pub(crate) output: Option<String>,
     /// Leave out the table's header
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) no_headers: bool,
-}
-
-/// Where the agent is.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Agent")]
-pub(crate) struct AgentFlags {
-    /// Where the agent's control port answers, as http://127.0.0.1:8470; without it a port is forwarded to the agent's Pod
-    #[arg(long, global = true, env = "ROTATE_AGENT_URL", hide_env_values = true, value_name = "URL")]
-    pub(crate) agent_url: Option<String>,
-    /// Path to a cert file for the authority that signed the certificate of the agent at --agent-url
-    #[arg(
-        long,
-        global = true,
-        env = "ROTATE_AGENT_CA",
-        hide_env_values = true,
-        value_name = "FILE",
-        hide_short_help = true
-    )]
-    pub(crate) agent_ca: Option<std::path::PathBuf>,
-    /// The agent's namespace
-    #[arg(long, global = true, default_value = rotate_shared::names::NAMESPACE, value_name = "NAMESPACE", hide_short_help = true)]
-    pub(crate) agent_namespace: String,
-    /// Run the agent inside this command, with your kubeconfig, for as long as it runs
-    #[arg(long, global = true, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
-    pub(crate) embedded: bool,
-    /// Which Pods the agent inside this command reads: scoped, those that its rotations and plans are about; or cluster,
-    /// all of them
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "scoped|cluster",
-        hide_possible_values = true,
-        hide_short_help = true
-    )]
-    pub(crate) pod_cache: Option<PodCache>,
-    /// Objects in a page of the lists that this command reads itself, 0 for lists in one piece
-    #[arg(long, global = true, default_value_t = rotate_agent::cache::feed::Options::PAGE, value_name = "N", hide_short_help = true)]
-    pub(crate) chunk_size: u32,
-}
-
-/// kubectl's own connection flags.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Connection, as in kubectl")]
-pub(crate) struct ConnectionFlags {
-    /// Path to the kubeconfig file
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// The name of the kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub(crate) context: Option<String>,
-    /// The name of the kubeconfig cluster to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub(crate) cluster: Option<String>,
-    /// The name of the kubeconfig user to use
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub(crate) user: Option<String>,
-    /// The address and port of the Kubernetes API server
-    #[arg(long, short = 's', global = true, value_name = "URL", hide_short_help = true)]
-    pub(crate) server: Option<String>,
-    /// Server name to use for server certificate validation
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
-    pub(crate) tls_server_name: Option<String>,
-    /// Do not check the server's certificate: insecure
-    #[arg(long, global = true, value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_short_help = true)]
-    pub(crate) insecure_skip_tls_verify: Option<bool>,
-    /// Path to a certificate file of the certificate authority
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub(crate) certificate_authority: Option<String>,
-    /// Path to a client certificate file for TLS
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub(crate) client_certificate: Option<String>,
-    /// Path to a client key file for TLS
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub(crate) client_key: Option<String>,
-    /// Bearer token for authentication
-    #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
-    pub(crate) token: Option<String>,
-    /// User to impersonate
-    #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
-    pub(crate) impersonate: Option<String>,
-    /// UID to impersonate
-    #[arg(long, global = true, value_name = "UID", hide_short_help = true)]
-    pub(crate) as_uid: Option<String>,
-    /// Group to impersonate; may be given several times
-    #[arg(long, global = true, value_name = "GROUP", hide_short_help = true)]
-    pub(crate) as_group: Vec<String>,
-    /// User extra to impersonate, KEY=VALUE; may be given several times
-    #[arg(long, global = true, value_name = "KEY=VALUE", hide_short_help = true)]
-    pub(crate) as_user_extra: Vec<String>,
-    /// How long to wait for a single request, 0 for ever
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration(), hide_short_help = true)]
-    pub(crate) request_timeout: Option<GoDuration>,
-    /// Accepted and without effect: nodes have no namespace
-    #[arg(long, short = 'n', global = true, value_name = "NAMESPACE", hide_short_help = true)]
-    pub(crate) namespace: Option<String>,
-    /// How much to log: 6 shows requests, 8 their bodies, without tokens
-    #[arg(
-        long = "v",
-        short = 'v',
-        global = true,
-        value_name = "LEVEL",
-        default_value = "0",
-        hide_default_value = true,
-        hide_short_help = true
-    )]
-    pub(crate) verbosity: u8,
 }
 
 /// `--dry-run`.
@@ -518,15 +414,6 @@ pub(crate) enum Then {
     Keep,
     /// The node stays and is uncordoned.
     Uncordon,
-}
-
-/// Booleans as Go reads them, so that `--force=false` means what it does in kubectl.
-fn boolean() -> ValueParser {
-    ValueParser::new(|text: &str| match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("it is true or false"),
-    })
 }
 
 fn duration() -> ValueParser {

@@ -1,14 +1,15 @@
 //! `install` and `uninstall`, as typed.
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 
-use super::{GoDuration, boolean, duration};
+use super::switch::{Switch, SwitchArg as _};
+use super::{GoDuration, duration};
 
 /// `install`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InstallArgs {
     /// Apply it, and wait until the agents are ready; without it the manifests are printed
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) apply: bool,
     /// Add a component; may be given several times: tls, network-policy, ha
     #[arg(long, value_enum, value_name = "tls|network-policy|ha", value_delimiter = ',', hide_possible_values = true)]
@@ -20,16 +21,16 @@ pub(crate) struct InstallArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) replicas: Option<u32>,
     /// With --apply: take over fields that somebody else has written
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) force_conflicts: bool,
     /// With --apply: install this version over a newer one
-    #[arg(long, default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, switch(Switch::Off))]
     pub(crate) allow_downgrade: bool,
     /// With --apply: server, ask the API server about every object and change nothing
     #[arg(long, value_enum, default_value = "none", value_name = "none|server", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     pub(crate) dry_run: ServerDryRun,
     /// With --apply: wait until the agents are ready
-    #[arg(long, default_value = "true", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, switch(Switch::On))]
     pub(crate) wait: bool,
     /// How long to wait for them, 0 for ever
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration())]
@@ -43,7 +44,7 @@ pub(crate) struct InstallArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UninstallArgs {
     /// Do not ask
-    #[arg(long, short = 'y', default_value = "false", value_parser = boolean(), value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set, hide_default_value = true)]
+    #[arg(long, short = 'y', switch(Switch::Off))]
     pub(crate) yes: bool,
     /// client: show what would be deleted; server: ask the API server about it too
     #[arg(long, value_enum, default_value = "none", value_name = "none|client|server", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
