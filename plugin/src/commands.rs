@@ -3,6 +3,7 @@
 mod cancel;
 mod completion;
 mod demo;
+mod each;
 mod fleet;
 mod follow;
 mod hold;

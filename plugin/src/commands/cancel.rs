@@ -1,8 +1,8 @@
 //! `kubectl rotate cancel`: ends rotations.
 
-use rotate_shared::{CancelRequest, Phase, Rotation, exit};
+use rotate_shared::{CancelRequest, Phase, Rotation};
 
-use super::{Ended, follow, status};
+use super::{Ended, each, follow, status};
 use crate::args::RotationRef;
 use crate::cli::CancelArgs;
 use crate::connect::embedded::Role;
@@ -13,33 +13,27 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     let printing = args.output.resolve()?;
     let reference = RotationRef::parse(&args.id)?;
     let connected = session.connect(Role::End).await?;
-    let mut rotations = connected.agent.find(&reference).await?;
-    // Of a batch, what is over needs no end; of one rotation, the agent says that it is over.
-    if matches!(reference, RotationRef::Batch(_)) {
-        rotations.retain(|rotation| !rotation.phase.is_terminal());
-    }
-    let mut cancelled = Vec::new();
-    for rotation in &rotations {
-        cancelled.push(connected.agent.cancel(&rotation.id, CancelRequest { uncordon: args.uncordon }).await?);
-    }
+    let request = CancelRequest { uncordon: args.uncordon };
+    let cancel = async |rotation: &Rotation| connected.agent.cancel(&rotation.id, request).await;
+    let mut asked = each::ask(&connected, &reference, cancel).await?;
     if connected.embedded {
         // Nobody else may be there to carry it out once this command is gone.
-        let followed = follow::until_over(session, &connected, cancelled, None, |_| Ok(())).await?;
-        cancelled = followed.rotations().to_vec();
+        let followed = follow::until_over(session, &connected, asked.done, None, |_| Ok(())).await?;
+        asked.done = followed.rotations().to_vec();
     }
     if printing.format != Format::Table {
         let single = !matches!(reference, RotationRef::Batch(_));
-        status::print(&session.console, &cancelled, single, printing, session.clock.now())?;
-        return Ok(exit::DONE);
+        status::print(&session.console, &asked.done, single, printing, session.clock.now())?;
+        return Ok(asked.end(&session.console));
     }
-    for rotation in &cancelled {
+    for rotation in &asked.done {
         session.console.data(&format!("rotation/{} cancelled\n", rotation.id))?;
         session.console.note(&meaning(rotation, args.uncordon));
         for pod in &rotation.moved {
             session.console.note(&format!("  moved: {pod}"));
         }
     }
-    Ok(exit::DONE)
+    Ok(asked.end(&session.console))
 }
 
 /// What the end means for the cluster.

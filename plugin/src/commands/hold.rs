@@ -1,8 +1,8 @@
 //! `kubectl rotate pause` and `resume`.
 
-use rotate_shared::exit;
+use rotate_shared::Rotation;
 
-use super::{Ended, status};
+use super::{Ended, each, status};
 use crate::args::RotationRef;
 use crate::cli::IdArgs;
 use crate::connect::embedded::Role;
@@ -22,23 +22,17 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
     let printing = args.output.resolve()?;
     let reference = RotationRef::parse(&args.id)?;
     let connected = session.connect(Role::Wish).await?;
-    let mut rotations = connected.agent.find(&reference).await?;
-    if matches!(reference, RotationRef::Batch(_)) {
-        rotations.retain(|rotation| !rotation.phase.is_terminal());
-    }
-    let mut held = Vec::new();
-    for rotation in &rotations {
-        held.push(match hold {
-            Hold::Pause => connected.agent.pause(&rotation.id).await?,
-            Hold::Resume => connected.agent.resume(&rotation.id).await?,
-        });
-    }
+    let request = async |rotation: &Rotation| match hold {
+        Hold::Pause => connected.agent.pause(&rotation.id).await,
+        Hold::Resume => connected.agent.resume(&rotation.id).await,
+    };
+    let asked = each::ask(&connected, &reference, request).await?;
     if printing.format != Format::Table {
         let single = !matches!(reference, RotationRef::Batch(_));
-        status::print(&session.console, &held, single, printing, session.clock.now())?;
-        return Ok(exit::DONE);
+        status::print(&session.console, &asked.done, single, printing, session.clock.now())?;
+        return Ok(asked.end(&session.console));
     }
-    for rotation in &held {
+    for rotation in &asked.done {
         let done = if hold == Hold::Pause { "paused" } else { "resumed" };
         session.console.data(&format!("rotation/{} {done}\n", rotation.id))?;
         if connected.embedded && hold == Hold::Resume {
@@ -48,5 +42,5 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
             ));
         }
     }
-    Ok(exit::DONE)
+    Ok(asked.end(&session.console))
 }

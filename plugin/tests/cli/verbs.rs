@@ -156,6 +156,21 @@ fn a_rotation_can_be_paused_resumed_and_cancelled() {
 }
 
 #[test]
+fn a_batch_is_cancelled_as_a_whole_and_what_is_over_is_no_failure() {
+    let cluster = Cluster::with_room(false).agent();
+    let begun = cluster.rotate(&["node", "w1", "w2", "--yes", "--wait=false", "-o", "json"]);
+    let begun: serde_json::Value = serde_json::from_str(&begun.stdout).expect("JSON");
+    let batch = format!("batch/{}", begun["items"][0]["batch"].as_str().expect("they are a batch"));
+    assert_eq!(cluster.rotate(&["pause", &batch, "-o", "name"]).stdout.lines().count(), 2);
+    let cancelled = cluster.rotate(&["cancel", &batch]);
+    assert_eq!((cancelled.code, cancelled.stdout.lines().count()), (Some(0), 2), "{}", cancelled.stderr);
+    assert!(cancelled.stderr.contains("Nothing had been touched."), "{}", cancelled.stderr);
+    assert_eq!(cluster.rotate(&["status", &batch, "-w"]).code, Some(6), "one was queued, and one is rolled back");
+    let again = cluster.rotate(&["cancel", &batch]);
+    assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (Some(0), "", "All of them are over.\n"));
+}
+
+#[test]
 fn without_an_agent_a_plan_reads_with_the_kubeconfig_and_says_so() {
     let cluster = Cluster::with_room(true);
     let run = crate::support::rotate(&["plan", "node", "w1", "--server", &cluster.server]);
