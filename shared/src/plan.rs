@@ -33,7 +33,7 @@ pub struct PlanRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// What the rotation would be asked to do.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::object::read")]
     pub options: OptionsRequest,
     /// Whether the API server is asked, without anything being changed, if it would accept the eviction of each Pod.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

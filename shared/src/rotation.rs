@@ -88,7 +88,7 @@ pub struct RotationRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// What to do.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::object::read")]
     pub options: OptionsRequest,
     /// Who asks, as they say; a claim, not a proof. At most 256 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use rotate_shared::rotation::RequestedBy;
 use rotate_shared::{CancelRequest, Code, Options, Plan, Rotation, RotationList, RotationRequest, names};
 
 use super::auth::Caller;
-use super::extract::Body;
+use super::extract::{Body, Nothing, Params};
 use super::problem::Refusal;
 use super::rotations::rotation_list;
 use super::state::Api;
@@ -29,6 +29,7 @@ const NAME: usize = 256;
 pub(super) async fn create(
     State(api): State<Api>,
     parts: Parts,
+    _: Params<Nothing>,
     Body(request): Body<RotationRequest>,
 ) -> Result<(StatusCode, Json<RotationList>), Refusal> {
     let key = idempotency_key(&parts.headers)?;

@@ -13,7 +13,7 @@ use rotate_shared::Rotation;
 use tokio::sync::watch;
 
 use super::auth::Pass;
-use super::extract::Id;
+use super::extract::{Id, Nothing, Params};
 use super::problem::Refusal;
 use super::state::Api;
 use crate::rotation::views::{Shown, Views};
@@ -27,6 +27,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn follow(
     State(api): State<Api>,
     Id(id): Id,
+    _: Params<Nothing>,
     pass: Option<Extension<Pass>>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {

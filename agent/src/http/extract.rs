@@ -3,7 +3,8 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
-use rotate_shared::Code;
+use rotate_shared::{Code, Object};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::limits::{BODY_BYTES, BODY_PATIENCE};
@@ -18,8 +19,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
         if !is_json(&request) {
-            return Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json, in UTF-8")
-                .status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+            return Err(unsupported("the body must be of content type application/json, in UTF-8"));
         }
         parse(&read(request).await?).map(Self)
     }
@@ -39,9 +39,12 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for BodyOrDef
         if read(request).await?.is_empty() {
             return Ok(Self(T::default()));
         }
-        Err(Refusal::new(Code::BadRequest, "the body must be of content type application/json, in UTF-8")
-            .status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+        Err(unsupported("the body must be of content type application/json, in UTF-8"))
     }
+}
+
+fn unsupported(detail: &str) -> Refusal {
+    Refusal::new(Code::BadRequest, detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
 fn is_json(request: &Request) -> bool {
@@ -49,9 +52,10 @@ fn is_json(request: &Request) -> bool {
     let mut parts = kind.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
     // JSON has no charset; those who name one mean UTF-8, or are not understood (RFC 8259, 8.1 and 11).
-    let charset =
-        parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
-    let utf8 = charset.is_none_or(|(_, charset)| charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8"));
+    let utf8 = parts
+        .filter_map(|part| part.split_once('='))
+        .filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))
+        .all(|(_, charset)| charset.trim().trim_matches('"').eq_ignore_ascii_case("utf-8"));
     essence.eq_ignore_ascii_case("application/json") && utf8
 }
 
@@ -62,6 +66,13 @@ async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
         Refusal::new(Code::BadRequest, format!("the body is larger than {BODY_BYTES} bytes"))
             .status(StatusCode::PAYLOAD_TOO_LARGE)
     };
+    let coded = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if request.headers().get_all(header::CONTENT_ENCODING).iter().any(coded) {
+        // RFC 9110, 15.5.16 and 12.5.3.
+        let identity = HeaderValue::from_static("identity");
+        return Err(unsupported("the body must be sent as it is, without a content encoding")
+            .header(header::ACCEPT_ENCODING, identity));
+    }
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > BODY_BYTES as u64) {
         return Err(too_large());
@@ -81,6 +92,7 @@ async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
+        .map(|Object(value)| value)
         .map_err(|error| Refusal::new(Code::BadRequest, format!("the body cannot be read: {error}")))
 }
 
@@ -100,6 +112,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         }
     }
 }
+
+/// No query parameters: what is not known here is refused by name, so that nobody takes `?dryRun=All` for one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
 
 /// The `{id}` of a path: an id that could be a rotation's, so that nothing else ever becomes part of a path ours.
 #[derive(Debug)]

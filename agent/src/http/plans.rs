@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use rotate_shared::plan::{Notice, PlanRequest};
 use rotate_shared::{API_VERSION, Code, Options, Plan, PlanList};
 
-use super::extract::Body;
+use super::extract::{Body, Nothing, Params};
 use super::problem::Refusal;
 use super::state::Api;
 use super::targets;
@@ -29,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// `POST /v1/plans`.
 pub(super) async fn create(
     State(api): State<Api>,
+    _: Params<Nothing>,
     Body(request): Body<PlanRequest>,
 ) -> Result<Json<PlanList>, Refusal> {
     let options = targets::options(request.options)?;

@@ -15,6 +15,8 @@ use rotate_shared::{Code, Problem};
 use crate::rotation::store::StoreError;
 
 const MEDIA_TYPE: &str = "application/problem+json";
+/// Details quote what was asked for, which may be a megabyte.
+const DETAIL_BYTES: usize = 8 << 10;
 
 /// The one error type of the handlers.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { problem: Box::new(Problem::new(code, detail)), headers: Vec::new() }
+        Self { problem: Box::new(Problem::new(code, clipped(detail.into()))), headers: Vec::new() }
     }
 
     /// As kubectl says it, so that the plugin can print it as it is.
@@ -96,6 +98,15 @@ impl IntoResponse for Refusal {
         headers.extend(self.headers);
         response
     }
+}
+
+fn clipped(mut detail: String) -> String {
+    if detail.len() > DETAIL_BYTES {
+        let end = (0..=DETAIL_BYTES).rev().find(|at| detail.is_char_boundary(*at)).unwrap_or_default();
+        detail.truncate(end);
+        detail.push('…');
+    }
+    detail
 }
 
 /// Answers paths that lead nowhere.

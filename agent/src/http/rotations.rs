@@ -5,7 +5,7 @@ use axum::extract::State;
 use rotate_shared::{API_VERSION, CancelRequest, Rotation, RotationList};
 use serde::Deserialize;
 
-use super::extract::{BodyOrDefault, Id, Params};
+use super::extract::{BodyOrDefault, Id, Nothing, Params};
 use super::problem::Refusal;
 use super::state::Api;
 use crate::rotation::store::Wish;
@@ -35,17 +35,17 @@ pub(super) async fn list(
 }
 
 /// `GET /v1/rotations/{id}`.
-pub(super) async fn show(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
+pub(super) async fn show(State(api): State<Api>, Id(id): Id, _: Params<Nothing>) -> Result<Json<Rotation>, Refusal> {
     api.rotation(&id).await.map(|rotation| Json((*rotation).clone()))
 }
 
 /// `POST /v1/rotations/{id}/pause`. Pausing twice is pausing once.
-pub(super) async fn pause(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
+pub(super) async fn pause(State(api): State<Api>, Id(id): Id, _: Params<Nothing>) -> Result<Json<Rotation>, Refusal> {
     ask(&api, &id, Wish::Pause).await
 }
 
 /// `POST /v1/rotations/{id}/resume`.
-pub(super) async fn resume(State(api): State<Api>, Id(id): Id) -> Result<Json<Rotation>, Refusal> {
+pub(super) async fn resume(State(api): State<Api>, Id(id): Id, _: Params<Nothing>) -> Result<Json<Rotation>, Refusal> {
     ask(&api, &id, Wish::Resume).await
 }
 
@@ -53,6 +53,7 @@ pub(super) async fn resume(State(api): State<Api>, Id(id): Id) -> Result<Json<Ro
 pub(super) async fn cancel(
     State(api): State<Api>,
     Id(id): Id,
+    _: Params<Nothing>,
     BodyOrDefault(request): BodyOrDefault<CancelRequest>,
 ) -> Result<Json<Rotation>, Refusal> {
     ask(&api, &id, Wish::Cancel(request)).await

@@ -82,11 +82,17 @@ async fn a_body_is_json_in_utf_8_flat_and_without_surprises() {
     let utf16: Vec<u8> = r#"{"nodes":["a"]}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let deep = [&b"{\"nodes\":"[..], &b"[".repeat(200_000), &b"]".repeat(200_000), b"}"].concat();
     let json = "content-type: application/json";
-    let cases: [(&str, &[u8], u16); 13] = [
+    let cases: [(&str, &[u8], u16); 19] = [
         ("content-type: application/json; charset=utf-16", &utf16, 415),
         ("content-type: application/json; charset=\"latin1\"", b"{\"nodes\":[\"a\"]}", 415),
         ("content-type: application/x-www-form-urlencoded", b"nodes=a", 415),
         ("accept: */*", b"{\"nodes\":[\"a\"]}", 415),
+        ("content-type: application/json; charset=utf-8; charset=latin1", b"{\"nodes\":[\"a\"]}", 415),
+        ("content-type: application/json\r\ncontent-encoding: gzip", b"{\"nodes\":[\"a\"]}", 415),
+        ("content-type: application/json\r\ncontent-encoding: gzip", b"\x1f\x8b", 415),
+        (json, b"[[\"a\"]]", 400),
+        (json, b"{\"nodes\":[\"a\"],\"options\":[\"none\"]}", 400),
+        (json, b"{\"nodes\":[\"a\"],\"options\":{\"gracePeriodSeconds\":NaN}}", 400),
         (json, &utf16, 400),
         (json, b"{\"nodes\":[\"\xff\xfe\"]}", 400),
         (json, b"\xef\xbb\xbf{\"nodes\":[\"a\"]}", 400),
@@ -107,6 +113,40 @@ async fn a_body_is_json_in_utf_8_flat_and_without_surprises() {
         }
     }
     assert!(world.agent.views().list().is_empty());
+}
+
+#[tokio::test]
+async fn what_looks_like_a_rehearsal_and_is_none_is_refused_by_name() {
+    let (world, token) = world().await;
+    for path in ["/v1/rotations?dryRun=All", "/v1/plans?pretty"] {
+        let (status, body) = world.send(Method::POST, path, &token, r#"{"nodes":["a"]}"#).await;
+        let name = path.split(['?', '=']).nth(1).unwrap();
+        assert!((status, code(&body)) == (400, Code::BadRequest) && body.contains(name), "{path}: {body}");
+    }
+    assert!(world.agent.views().list().is_empty());
+    let id = rotate(world.control, &token, "a").await;
+    for (verb, sent) in [("cancel?dryRun=All", ""), ("pause?dryRun=All", ""), ("cancel", "[]"), ("cancel", "[true]")] {
+        let (status, body) = world.send(Method::POST, &format!("/v1/rotations/{id}/{verb}"), &token, sent).await;
+        assert_eq!((status, code(&body)), (400, Code::BadRequest), "{verb} {sent}: {body}");
+    }
+    let (_, body) = world.send(Method::GET, &format!("/v1/rotations/{id}"), &token, "").await;
+    assert!(!body.contains("RollingBack") && !body.contains(r#""paused":true"#), "{body}");
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_repeat_a_megabyte() {
+    let (world, token) = world().await;
+    let long = "é".repeat(400_000);
+    for sent in [
+        format!(r#"{{"nodes":["{long}"]}}"#),
+        format!(r#"{{"selector":"{long}"}}"#),
+        format!(r#"{{"nodes":["a"],"{long}":1}}"#),
+        format!(r#"{{"nodes":["a"],"options":{{"surge":"{long}"}}}}"#),
+    ] {
+        let (status, body) = world.send(Method::POST, "/v1/plans", &token, &sent).await;
+        assert!([400, 404].contains(&status) && body.len() < 10_000, "{status} {} bytes", body.len());
+        code(&body);
+    }
 }
 
 #[tokio::test]
