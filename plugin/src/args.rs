@@ -222,10 +222,34 @@ pub(crate) struct Node {
     pub(crate) printing: Printing,
 }
 
+impl cli::ConnectionFlags {
+    /// As kubectl takes them: a flag given with nothing is one not given, as scripts have it (`--context "$CONTEXT"`).
+    pub(crate) fn meant(mut self) -> Self {
+        for text in [
+            &mut self.context,
+            &mut self.cluster,
+            &mut self.user,
+            &mut self.server,
+            &mut self.tls_server_name,
+            &mut self.certificate_authority,
+            &mut self.client_certificate,
+            &mut self.client_key,
+            &mut self.token,
+            &mut self.impersonate,
+            &mut self.as_uid,
+        ] {
+            text.take_if(|text| text.is_empty());
+        }
+        self.kubeconfig.take_if(|path| path.as_os_str().is_empty());
+        self.as_group.retain(|group| !group.is_empty());
+        self
+    }
+}
+
 impl cli::OutputFlags {
     pub(crate) fn resolve(&self) -> Result<Printing, Failure> {
-        let format = match &self.output {
-            None => Format::Table,
+        let format = match self.output.as_deref() {
+            None | Some("") => Format::Table,
             Some(text) => format::among(format::LISTS, text)?,
         };
         Ok(Printing { format, headers: !self.no_headers })

@@ -27,6 +27,7 @@ use switch::{Switch, SwitchArg as _};
     disable_version_flag = true,
     infer_subcommands = false,
     max_term_width = 110,
+    args_override_self = true,
     after_help = "Examples:
   kubectl rotate demo                                # watch it work on a simulated cluster; needs nothing
   kubectl rotate plan node worker-1                  # what would move, where the room comes from, what blocks

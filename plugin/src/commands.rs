@@ -57,19 +57,20 @@ pub(crate) fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
 fn run(mut cli: Cli, console: Console) -> Ended {
     // As kubectl takes an empty --server; and an empty variable is the usual way to switch one off.
     cli.agent.agent_url.take_if(|url| url.is_empty());
+    let connection = cli.connection.meant();
     let Some(verb) = cli.verb else {
         console.data(&Cli::command().render_help().to_string())?;
         return Ok(exit::DONE);
     };
-    log(cli.connection.verbosity);
-    let console = if cli.connection.verbosity > 0 { console.without_live() } else { console };
+    log(connection.verbosity);
+    let console = if connection.verbosity > 0 { console.without_live() } else { console };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| Failure::Other(format!("start the runtime: {error}")))?;
     let ended = runtime.block_on(async {
-        let session = Session::new(console, cli.agent, cli.connection);
+        let session = Session::new(console, cli.agent, connection);
         let ended = match verb {
             Verb::Plan(args) => plan::run(&session, args).await,
             Verb::Node(args) => node::run(&session, args).await,
@@ -104,6 +105,8 @@ fn log(verbosity: u8) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_target(false)
+        // Where stderr is closed it cannot be told that nothing can be told: it would be a panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr)
         .finish();
     // Only a second call could fail, and there is none.

@@ -107,6 +107,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The version that the agent says it is of.
     pub(crate) version: Option<String>,
+    /// How long to wait before the same is asked again.
+    pub(crate) retry_after: Option<Duration>,
     /// Pieces of the body.
     pub(crate) body: BoxStream<'static, Result<Bytes, TransportError>>,
 }
@@ -162,4 +164,10 @@ impl Ask {
 /// The version in the headers of an answer.
 fn version(headers: &HeaderMap) -> Option<String> {
     headers.get(names::VERSION_HEADER)?.to_str().ok().map(str::to_owned)
+}
+
+/// What an answer asks to wait: a number of seconds. The other form, a date, is the clock of somebody else.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }

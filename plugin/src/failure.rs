@@ -32,6 +32,9 @@ pub(crate) enum Failure {
     /// The agent wants to know who calls, and nobody vouches for the caller.
     #[error("{0}")]
     Unauthenticated(String),
+    /// The API server does not know the caller.
+    #[error("You must be logged in to the server ({0})")]
+    NotLoggedIn(String),
     /// The API server refused the caller.
     #[error("{0}")]
     NotAuthorised(String),
@@ -60,7 +63,7 @@ impl Failure {
             Self::Blocked(_) => exit::BLOCKED,
             Self::AgentUnreachable(_) => exit::AGENT_UNREACHABLE,
             Self::Unauthenticated(_) => exit::NOT_AUTHORISED,
-            Self::NotAuthorised(_) => exit::NOT_AUTHORISED,
+            Self::NotLoggedIn(_) | Self::NotAuthorised(_) => exit::NOT_AUTHORISED,
             Self::Interrupted => exit::INTERRUPTED,
             Self::ClosedPipe => exit::DONE,
             Self::NoSuchNode(_) | Self::OtherVersion(_) | Self::Cluster(_) | Self::File(_) | Self::Other(_) => {

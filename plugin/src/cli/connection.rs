@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use rotate_agent::PodCache;
 
+use super::GoDuration;
 use super::switch::{Switch, SwitchArg as _};
-use super::{GoDuration, duration};
 
 /// Where the agent is.
 #[derive(Args, Clone, Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct AgentFlags {
     )]
     pub(crate) agent_ca: Option<PathBuf>,
     /// The agent's namespace
-    #[arg(long, global = true, default_value = rotate_shared::names::NAMESPACE, value_name = "NAMESPACE", hide_short_help = true)]
+    #[arg(long, global = true, default_value = rotate_shared::names::NAMESPACE, value_name = "NAMESPACE", value_parser = namespace, hide_short_help = true)]
     pub(crate) agent_namespace: String,
     /// Run the agent inside this command, with your kubeconfig, for as long as it runs
     #[arg(long, global = true, switch(Switch::Off))]
@@ -52,7 +53,7 @@ pub(crate) struct AgentFlags {
 #[command(next_help_heading = "Connection, as in kubectl")]
 pub(crate) struct ConnectionFlags {
     /// Path to the kubeconfig file
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from), hide_short_help = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The name of the kubeconfig context to use
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
@@ -97,7 +98,7 @@ pub(crate) struct ConnectionFlags {
     #[arg(long, global = true, value_name = "KEY=VALUE", hide_short_help = true)]
     pub(crate) as_user_extra: Vec<String>,
     /// How long to wait for a single request, 0 for ever
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration(), hide_short_help = true)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = GoDuration::or_seconds, hide_short_help = true)]
     pub(crate) request_timeout: Option<GoDuration>,
     /// Accepted and without effect: nodes have no namespace
     #[arg(long, short = 'n', global = true, value_name = "NAMESPACE", hide_short_help = true)]
@@ -113,4 +114,16 @@ pub(crate) struct ConnectionFlags {
         hide_short_help = true
     )]
     pub(crate) verbosity: u8,
+}
+
+/// It becomes part of paths: what no API server takes for a namespace is let nowhere.
+fn namespace(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match text {
+        "" => Ok(rotate_shared::names::NAMESPACE.to_owned()),
+        name if name.len() <= 63 && name.chars().all(fine) && !name.starts_with('-') && !name.ends_with('-') => {
+            Ok(name.to_owned())
+        }
+        _ => Err("it is not the name of a namespace".to_owned()),
+    }
 }

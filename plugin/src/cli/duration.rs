@@ -29,6 +29,16 @@ pub(crate) enum DurationError {
     Negative(String),
 }
 
+impl GoDuration {
+    /// A number alone is one of seconds, as kubectl takes it for `--request-timeout`.
+    pub(super) fn or_seconds(text: &str) -> Result<Self, DurationError> {
+        match text.parse::<u32>() {
+            Ok(seconds) => Ok(Self(Duration::from_secs(seconds.into()))),
+            Err(_) => text.parse(),
+        }
+    }
+}
+
 /// Go's own limit: the nanoseconds fit a signed 64-bit number.
 const LARGEST_NANOS: u128 = i64::MAX as u128;
 

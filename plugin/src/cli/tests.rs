@@ -34,6 +34,29 @@ fn connection_flags_are_accepted_before_and_after_the_verb() {
     }
 }
 
+#[test]
+fn of_a_flag_given_twice_the_last_counts_as_in_kubectl() {
+    let typed = ["kubectl-rotate", "node", "a", "--yes", "--yes=false", "-o", "json", "-o", "yaml", "--as-group", "g"];
+    let cli =
+        Cli::try_parse_from(typed.iter().chain(&["--as-group", "h", "--context", "x", "--context", "y"])).unwrap();
+    assert_eq!((cli.connection.as_group.len(), cli.connection.context.as_deref()), (2, Some("y")));
+    let Some(Verb::Node(args)) = cli.verb else { panic!("it is node") };
+    assert_eq!((args.yes, args.output.output.as_deref()), (false, Some("yaml")));
+}
+
+#[test]
+fn the_agents_namespace_never_becomes_another_path() {
+    let of = |name: &str| {
+        Cli::try_parse_from(["kubectl-rotate", "status", "--agent-namespace", name])
+            .map(|cli| cli.agent.agent_namespace)
+    };
+    assert_eq!(of("tools-1").unwrap(), "tools-1");
+    assert_eq!(of("").unwrap(), rotate_shared::names::NAMESPACE);
+    for name in ["../kube-system", "a/b", "a?b", "A", "-a", "a-", "a.b", &"a".repeat(64)] {
+        assert!(of(name).is_err(), "{name}");
+    }
+}
+
 /// Every verb's help, as `docs/cli.md` has it.
 fn reference() -> String {
     let mut command = Cli::command();

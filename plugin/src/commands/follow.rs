@@ -292,7 +292,8 @@ fn is_passing(failure: &Failure) -> bool {
     match failure {
         Failure::AgentUnreachable(_) | Failure::Cluster(_) => true,
         Failure::Problem(problem) => {
-            matches!(problem.code, Code::NotReady | Code::UpstreamFailed) || problem.status == 410
+            matches!(problem.code, Code::NotReady | Code::UpstreamFailed | Code::TooManyRequests)
+                || problem.status == 410
         }
         _ => false,
     }

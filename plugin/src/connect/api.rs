@@ -30,6 +30,11 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How many times: it reads a cluster of usual size well within that.
 const TIMES: u32 = 20;
 
+/// How long an agent that is asked too much is waited for in all.
+const BUSY: Duration = Duration::from_secs(30);
+/// Where it does not say how long.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// An agent that answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Agent {
@@ -153,15 +158,20 @@ impl Agent {
         last: Option<String>,
     ) -> Result<BoxStream<'static, Result<Told, Failure>>, Failure> {
         let ask = Ask { last_event: last, ..Ask::new(Method::GET, format!("/v1/rotations/{id}/events")) };
-        trace::asking(&ask);
-        let answer = self.transport.send(ask).await?;
-        let body = match answer.status {
-            200..300 => answer.body,
-            status => {
-                let body = whole(answer.body).await?;
-                return Err(refusal(status, &body));
+        let mut put_off = PutOff::default();
+        let answer = loop {
+            trace::asking(&ask);
+            let answer = self.transport.send(ask.clone()).await?;
+            if (200..300).contains(&answer.status) {
+                break answer;
             }
+            let refused = refusal(answer.status, &whole(answer.body).await?);
+            let Some(wait) = put_off.busy(&refused, answer.status, answer.retry_after, &ask) else {
+                return Err(refused);
+            };
+            self.clock.sleep(wait).await;
         };
+        let body = answer.body;
         self.check(answer.version.as_deref()).await?;
         let mut decoder = Decoder::default();
         let events = body.flat_map(move |piece| {
@@ -193,7 +203,7 @@ impl Agent {
         if ask.changes() {
             self.know_version().await?;
         }
-        let mut times = 0;
+        let mut put_off = PutOff::default();
         let answer = loop {
             let answer = self.ask(ask.clone()).await?;
             // What an agent of another version refuses or answers need not mean what it seems to.
@@ -203,13 +213,11 @@ impl Agent {
             if answer.is_success() {
                 break answer;
             }
-            match refusal(answer.status, &answer.body) {
-                Failure::Problem(problem) if problem.code == Code::NotReady && times < TIMES => {
-                    times += 1;
-                    self.clock.sleep(AGAIN).await;
-                }
-                refusal => return Err(refusal),
-            }
+            let refused = refusal(answer.status, &answer.body);
+            let starting = put_off.starting(&refused);
+            let wait = starting.or_else(|| put_off.busy(&refused, answer.status, answer.retry_after, &ask));
+            let Some(wait) = wait else { return Err(refused) };
+            self.clock.sleep(wait).await;
         };
         read(&answer.body)
     }
@@ -220,10 +228,10 @@ impl Agent {
             trace::asking(&ask);
             let asked = self.clock.now();
             let path = ask.path.clone();
-            let Answer { status, version, body } = self.transport.send(ask).await?;
+            let Answer { status, version, retry_after, body } = self.transport.send(ask).await?;
             let body = whole(body).await?;
             trace::answered(&path, status, self.clock.now().duration_since(asked), &body);
-            Ok(Whole { status, version, body })
+            Ok(Whole { status, version, retry_after, body })
         };
         match self.patience {
             None => answered.await,
@@ -271,12 +279,46 @@ fn fitting(ours: &VersionInfo, agent: &str) -> Result<(), Failure> {
 struct Whole {
     status: u16,
     version: Option<String>,
+    retry_after: Option<Duration>,
     body: Vec<u8>,
 }
 
 impl Whole {
     fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+}
+
+/// How often, and how long, one request was put off by the agent.
+#[derive(Debug, Default)]
+struct PutOff {
+    starting: u32,
+    waited: Duration,
+}
+
+impl PutOff {
+    /// How long to wait for an agent that has just started; `None`: no longer, or it is not that.
+    fn starting(&mut self, refused: &Failure) -> Option<Duration> {
+        let starting = matches!(refused, Failure::Problem(problem) if problem.code == Code::NotReady);
+        if !starting || self.starting == TIMES {
+            return None;
+        }
+        self.starting += 1;
+        Some(AGAIN)
+    }
+
+    /// How long to wait for one that is asked too much, as kubectl waits for an API server; `None`: no longer, or it is not that.
+    /// An agent that says so has done nothing; of others, which may stand before it, that is known only where nothing could
+    /// be done.
+    fn busy(&mut self, refused: &Failure, status: u16, after: Option<Duration>, ask: &Ask) -> Option<Duration> {
+        let wait = match refused {
+            Failure::Problem(problem) if problem.code == Code::TooManyRequests => after.unwrap_or(MOMENT),
+            _ if matches!(status, 429 | 503) && !ask.changes() => after?,
+            _ => return None,
+        };
+        self.waited = self.waited.saturating_add(wait.max(AGAIN));
+        tracing::debug!("agent {}: {status}, to be asked again in {} s", ask.path, wait.as_secs());
+        (self.waited <= BUSY).then(|| wait.max(AGAIN))
     }
 }
 

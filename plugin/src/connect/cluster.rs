@@ -1,6 +1,8 @@
 //! The API server that kubectl's flags and kubeconfig mean.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use kube::Config;
@@ -22,6 +24,22 @@ const FROM_FLAGS: &str = "from-flags";
 ///
 /// A kubeconfig that cannot be read or names what does not exist, and none at all outside a cluster.
 pub(crate) async fn config(flags: &ConnectionFlags) -> Result<Config, Failure> {
+    if flags.insecure_skip_tls_verify == Some(true) && flags.certificate_authority.is_some() {
+        return Err(Failure::Usage(
+            "--certificate-authority and --insecure-skip-tls-verify together are not clear: give one of them"
+                .to_owned(),
+        ));
+    }
+    let config = from_files(flags).await?;
+    if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
+        return Err(Failure::Cluster(
+            "the file of the certificate authority holds no certificate in PEM form".to_owned(),
+        ));
+    }
+    Ok(config)
+}
+
+async fn from_files(flags: &ConnectionFlags) -> Result<Config, Failure> {
     let Some(mut kubeconfig) = kubeconfig(flags)? else { return without_kubeconfig(flags).await };
     if kubeconfig.contexts.is_empty() && kubeconfig.clusters.is_empty() {
         return without_kubeconfig(flags).await;
@@ -70,7 +88,7 @@ pub(crate) fn names(
 /// The kubeconfig that is meant; `None`: there is none.
 fn kubeconfig(flags: &ConnectionFlags) -> Result<Option<Kubeconfig>, Failure> {
     if let Some(path) = &flags.kubeconfig {
-        return Kubeconfig::read_from(path).map(Some).map_err(|error| unreadable(path, error));
+        return read(path).map(Some).map_err(|error| unreadable(path, error));
     }
     let listed = listed();
     if !listed.is_empty() {
@@ -79,7 +97,7 @@ fn kubeconfig(flags: &ConnectionFlags) -> Result<Option<Kubeconfig>, Failure> {
     match Kubeconfig::read() {
         Ok(kubeconfig) => Ok(Some(kubeconfig)),
         // No file in the usual place is no mistake; one that is there and broken is.
-        Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(KubeconfigError::FindPath) => Ok(None),
         Err(error) => Err(unusable(error)),
     }
@@ -95,25 +113,43 @@ fn listed() -> Vec<PathBuf> {
 fn merged(paths: &[PathBuf]) -> Result<Kubeconfig, Failure> {
     let mut merged = Kubeconfig::default();
     for path in paths {
-        match Kubeconfig::read_from(path) {
+        match read(path) {
             Ok(kubeconfig) => merged = merged.merge(kubeconfig).map_err(unusable)?,
-            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unreadable(path, error)),
         }
     }
     Ok(merged)
 }
 
+/// kube ends the program at a file that begins like one of Windows' and ends in the middle of a character.
+fn read(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let failed = |error| KubeconfigError::ReadConfig(error, path.to_owned());
+    let mut file = File::open(path).map_err(failed)?;
+    let mut mark = Vec::new();
+    file.by_ref().take(2).read_to_end(&mut mark).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    if [&[0xff, 0xfe][..], &[0xfe, 0xff]].contains(&&*mark) && length % 2 == 1 {
+        return Err(failed(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "UTF-16 that ends in the middle of a character",
+        )));
+    }
+    Kubeconfig::read_from(path)
+}
+
 /// Names the file, and leaves out the excerpt below what the parser says.
 fn unreadable(path: &Path, error: KubeconfigError) -> Failure {
-    match error {
+    let said = match error {
         KubeconfigError::Parse(error) => {
             let text = error.to_string();
             let said = text.lines().next().unwrap_or_default();
-            Failure::Cluster(format!("the kubeconfig cannot be used: {}: {said}", path.display()))
+            said.strip_prefix("error: ").unwrap_or(said).to_owned()
         }
-        error => unusable(error),
-    }
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        error => return unusable(error),
+    };
+    Failure::Cluster(format!("the kubeconfig cannot be used: {}: {said}", path.display()))
 }
 
 async fn without_kubeconfig(flags: &ConnectionFlags) -> Result<Config, Failure> {
@@ -228,12 +264,18 @@ fn unusable(error: KubeconfigError) -> Failure {
 /// What the API server at `server` answered instead of what was asked for.
 pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
     match error {
-        kube::Error::Api(status) if matches!(status.code, 401 | 403) => Failure::NotAuthorised(status.message),
+        kube::Error::Api(status) if status.code == 401 => Failure::NotLoggedIn(status.message),
+        kube::Error::Api(status) if status.code == 403 => Failure::NotAuthorised(status.message),
         // It may well answer the next time.
         kube::Error::Api(status) if status.code == 429 || status.code >= 500 => {
             Failure::Cluster(format!("the API server answered: {}", status.message))
         }
         kube::Error::Api(status) => Failure::Other(format!("the API server answered: {}", status.message)),
+        // Its own text is what the type is called.
+        kube::Error::Service(error) => {
+            let error: &dyn std::error::Error = error.as_ref();
+            Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(error)))
+        }
         error => Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(&error))),
     }
 }
@@ -242,6 +284,10 @@ pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
 pub(super) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
+    if text == "client error (Connect)" {
+        // What could not be done follows, in other words.
+        text = cause.map(ToString::to_string).unwrap_or(text);
+    }
     while let Some(error) = cause {
         let part = error.to_string();
         if !text.contains(&part) {

@@ -175,7 +175,7 @@ impl Shared {
                 match self.open(&pod, ask.changes()).await {
                     Ok(connection) => return Ok(connection),
                     // Another Pod is no answer to that.
-                    Err(failure @ Failure::NotAuthorised(_)) => {
+                    Err(failure @ (Failure::NotLoggedIn(_) | Failure::NotAuthorised(_))) => {
                         return Err(TransportError::Cluster(Box::new(failure)));
                     }
                     Err(failure) => {
@@ -217,9 +217,9 @@ impl Shared {
     async fn send(self: &Arc<Self>, connection: Connection, ask: &Ask, token: Option<&str>) -> Result<Answer, Broken> {
         let (connection, response) = self.exchange(connection, ask, token).await?;
         let (head, body) = response.into_parts();
-        let version = super::version(&head.headers);
+        let (version, retry_after) = (super::version(&head.headers), super::retry_after(&head.headers));
         let body = Arc::clone(self).body(connection, body, ask.silence());
-        Ok(Answer { status: head.status.as_u16(), version, body })
+        Ok(Answer { status: head.status.as_u16(), version, retry_after, body })
     }
 
     async fn exchange(

@@ -35,7 +35,8 @@ impl Transport for InProcess {
             let Ok(response) = self.router.clone().oneshot(request).await;
             let (head, body) = response.into_parts();
             let body = body.into_data_stream().map_err(|error| TransportError::BrokeOff(error.to_string())).boxed();
-            Ok(Answer { status: head.status.as_u16(), version: super::version(&head.headers), body })
+            let (version, retry_after) = (super::version(&head.headers), super::retry_after(&head.headers));
+            Ok(Answer { status: head.status.as_u16(), version, retry_after, body })
         }
         .boxed()
     }

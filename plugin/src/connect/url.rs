@@ -37,9 +37,16 @@ impl Url {
     /// The address is none, or not of HTTP.
     pub(crate) fn new(url: &str, source: Option<Source>, hint: String) -> Result<Self, TransportError> {
         let address = |reason: String| TransportError::Address { url: url.to_owned(), reason };
-        let base = reqwest::Url::parse(url).map_err(|error| address(error.to_string()))?;
+        let form = || "it begins with http:// or https:// and names a host".to_owned();
+        let base = reqwest::Url::parse(url).map_err(|error| match url.contains("://") {
+            true => address(error.to_string()),
+            false => address(form()),
+        })?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(address("it begins with http:// or https:// and names a host".to_owned()));
+            return Err(address(form()));
+        }
+        if base.query().is_some() || base.fragment().is_some() {
+            return Err(address("what is asked for is put behind it: it must have no ? and no #".to_owned()));
         }
         // It would be repeated in every hint and message.
         if !base.username().is_empty() || base.password().is_some() {
@@ -133,9 +140,9 @@ impl Transport for Url {
                 response = self.once(ask, Some(&token)).await?;
             }
             let status = response.status().as_u16();
-            let version = super::version(response.headers());
+            let (version, retry_after) = (super::version(response.headers()), super::retry_after(response.headers()));
             let body = response.bytes_stream().map_err(|error| TransportError::BrokeOff(innermost(&error))).boxed();
-            Ok(Answer { status, version, body })
+            Ok(Answer { status, version, retry_after, body })
         }
         .boxed()
     }

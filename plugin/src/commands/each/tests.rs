@@ -50,7 +50,7 @@ impl Transport for Batch {
     fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
         let json = |status, body| {
             let body = futures::stream::iter([Ok(Bytes::from(body))]).boxed();
-            Ok(Answer { status, version: Some(env!("CARGO_PKG_VERSION").to_owned()), body })
+            Ok(Answer { status, version: Some(env!("CARGO_PKG_VERSION").to_owned()), retry_after: None, body })
         };
         let answer = match ask.path.strip_suffix("/cancel").and_then(|path| path.rsplit('/').next()) {
             None if ask.path == "/version" => {

@@ -89,7 +89,12 @@ impl Transport for Script {
             Does::IsGone => Err(TransportError::Unreachable { at: "x".to_owned(), reason: "gone".to_owned() }),
             Does::Refuses(problem) => {
                 let body = Bytes::from(serde_json::to_vec(&problem).expect("JSON"));
-                Ok(Answer { status: problem.status, version, body: futures::stream::iter([Ok(body)]).boxed() })
+                Ok(Answer {
+                    status: problem.status,
+                    version,
+                    retry_after: None,
+                    body: futures::stream::iter([Ok(body)]).boxed(),
+                })
             }
             Does::Ends(id, rotation) => {
                 let json = serde_json::to_string(&rotation).expect("JSON");
@@ -99,7 +104,12 @@ impl Transport for Script {
                     None
                 };
                 let end = futures::stream::once(end).filter_map(std::future::ready);
-                Ok(Answer { status: 200, version, body: futures::stream::iter([event]).chain(end).boxed() })
+                Ok(Answer {
+                    status: 200,
+                    version,
+                    retry_after: None,
+                    body: futures::stream::iter([event]).chain(end).boxed(),
+                })
             }
             Does::Tells(states) => {
                 let event = |(id, rotation): (&str, Rotation)| {
@@ -109,7 +119,7 @@ impl Transport for Script {
                 let pieces: Vec<_> = states.into_iter().map(event).collect();
                 let broken = Err(TransportError::BrokeOff("cut".to_owned()));
                 let body = futures::stream::iter(pieces).chain(futures::stream::iter([broken]));
-                Ok(Answer { status: 200, version, body: body.boxed() })
+                Ok(Answer { status: 200, version, retry_after: None, body: body.boxed() })
             }
         };
         futures::future::ready(answer).boxed()
@@ -201,4 +211,15 @@ async fn a_record_that_another_agent_does_not_see_yet_is_waited_for_but_not_for_
 async fn what_asking_again_cannot_help_ends_the_following_at_once() {
     let script = Script::new([Does::Refuses(Problem::new(Code::Forbidden, "you may not"))]);
     assert_eq!(told(&script).await, ["you may not"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_asked_too_much_for_a_while_is_followed_again() {
+    let busy = || Does::Refuses(Problem::new(Code::TooManyRequests, "too many"));
+    let told_after = async |times: usize| {
+        let end = Does::Tells(vec![("x-1", at(Phase::Succeeded))]);
+        told(&Script::new(std::iter::repeat_with(busy).take(times).chain([end]))).await
+    };
+    assert_eq!(told_after(5).await, ["Succeeded"], "nobody need know");
+    assert_eq!(told_after(45).await, ["lost", "back", "Succeeded"]);
 }

@@ -25,7 +25,7 @@ impl Transport for Fake {
                 _ => r#"{"apiVersion":"kubectl-rotate.dev/v1","kind":"RotationList","items":[]}"#.to_owned(),
             };
             let body = futures::stream::iter([Ok(Bytes::from(body))]).boxed();
-            Ok(Answer { status: 200, version: self.header.then(|| self.version.to_owned()), body })
+            Ok(Answer { status: 200, version: self.header.then(|| self.version.to_owned()), retry_after: None, body })
         }
         .boxed()
     }
@@ -88,4 +88,61 @@ fn the_upgrade_of_the_older_one_is_the_next_command() {
     for agent in ["1.3.0", "1.4.9", "1.5.0"] {
         assert!(fitting(&ours, agent).is_ok(), "{agent}");
     }
+}
+
+/// Puts off what it is asked for, so often, and then answers as [`Fake`].
+#[derive(Debug)]
+struct Busy {
+    times: Mutex<u32>,
+    body: Bytes,
+    status: u16,
+    retry_after: Option<Duration>,
+    then: Fake,
+}
+
+impl Transport for Busy {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
+        if ask.path == "/version" {
+            return self.then.send(ask);
+        }
+        let mut left = self.times.lock().expect("nobody panics with it");
+        let Some(less) = left.checked_sub(1) else { return self.then.send(ask) };
+        *left = less;
+        let body = futures::stream::iter([Ok(self.body.clone())]).boxed();
+        let answer = Answer { status: self.status, version: None, retry_after: self.retry_after, body };
+        futures::future::ready(Ok(answer)).boxed()
+    }
+}
+
+/// How an agent ends up that was busy so often with an answer of this kind, and how long that took.
+async fn busy(times: u32, own: bool, change: bool, retry_after: Option<u64>) -> (Option<u8>, i64) {
+    let (clock, problem) = (Clock::system(), Problem::new(Code::TooManyRequests, "too many"));
+    let body = if own { serde_json::to_vec(&problem).expect("JSON") } else { b"<html>".to_vec() };
+    let (body, retry_after) = (Bytes::from(body), retry_after.map(Duration::from_secs));
+    let then = Fake { version: OURS, header: true, asked: Arc::default() };
+    let transport = Busy { times: Mutex::new(times), body, status: 503, retry_after, then };
+    let (agent, begun) = (Agent::new(transport, clock), clock.now());
+    let answer = if change {
+        agent.rotate(&RotationRequest::default()).await.map(drop)
+    } else {
+        agent.rotations().await.map(drop)
+    };
+    (answer.err().map(|failure| failure.exit_code()), clock.now().duration_since(begun).as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_asked_too_much_is_asked_again_when_it_says() {
+    assert_eq!(busy(3, true, false, Some(2)).await, (None, 6));
+    assert_eq!(busy(3, true, true, Some(2)).await, (None, 6), "it has done nothing yet");
+    assert_eq!(busy(3, true, true, None).await, (None, 3));
+    assert_eq!(busy(100, true, false, Some(2)).await, (Some(1), 30), "but not for ever");
+    assert_eq!(busy(1, true, false, Some(3600)).await, (Some(1), 0));
+    assert_eq!(busy(100, true, false, Some(0)).await, (Some(1), 30), "nor as fast as it goes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_done_is_not_asked_for_again_because_somebody_between_is_busy() {
+    assert_eq!(busy(3, false, false, Some(1)).await, (None, 3));
+    assert_eq!(busy(3, false, true, Some(1)).await, (Some(8), 0));
+    assert_eq!(busy(3, false, false, None).await, (Some(8), 0));
 }

@@ -34,7 +34,7 @@ async fn configured(text: &str, line: &[&str]) -> Result<Config, Failure> {
     let path = file.path().to_str().expect("a plain path");
     let given = if line.contains(&"--kubeconfig") { &[][..] } else { &["--kubeconfig", path] };
     let line = [&["kubectl-rotate", "fleet"], given, line].concat();
-    config(&Cli::try_parse_from(line).expect("clap takes it").connection).await
+    config(&Cli::try_parse_from(line).expect("clap takes it").connection.meant()).await
 }
 
 async fn of(line: &[&str]) -> Config {
@@ -133,6 +133,8 @@ async fn impersonating_a_group_without_a_user_is_refused() {
 async fn the_request_timeout_bounds_each_request() {
     assert_eq!(of(&["--request-timeout", "5s"]).await.read_timeout, Some(std::time::Duration::from_secs(5)));
     assert_eq!(of(&["--request-timeout", "0"]).await.read_timeout, None);
+    let bare = of(&["--request-timeout=5"]).await.read_timeout;
+    assert_eq!(bare, Some(std::time::Duration::from_secs(5)), "kubectl takes a number for seconds");
 }
 
 #[tokio::test]
@@ -157,4 +159,50 @@ async fn a_broken_kubeconfig_is_one_clear_failure() {
 async fn an_empty_kubeconfig_and_a_server_is_enough() {
     let config = configured("", &["--server", "http://127.0.0.1:1"]).await.expect("enough");
     assert_eq!(config.cluster_url.port_u16(), Some(1));
+}
+
+#[tokio::test]
+async fn a_flag_with_nothing_in_it_is_one_not_given() {
+    let line = ["--context", "", "--cluster", "", "--user", "", "-s", "", "--tls-server-name", "", "--token", ""];
+    let more =
+        ["--certificate-authority", "", "--client-certificate", "", "--client-key", "", "--as", "", "--as-group="];
+    let config = of(&[&line[..], &more].concat()).await;
+    assert_eq!(config.cluster_url.host(), Some("one.example"));
+    assert_eq!(token(&config).as_deref(), Some("t1"), "nobody is made anonymous by an empty variable");
+    assert_eq!((config.tls_server_name, config.auth_info.impersonate_groups), (None, None));
+    let cli = Cli::try_parse_from(["kubectl-rotate", "fleet", "--kubeconfig", ""]).expect("clap takes it");
+    assert_eq!(cli.connection.meant().kubeconfig, None);
+}
+
+#[tokio::test]
+async fn checking_and_not_checking_the_server_at_once_is_refused() {
+    let authority = ["--certificate-authority", "ca.pem", "--insecure-skip-tls-verify"];
+    assert_eq!(configured(KUBECONFIG, &authority).await.expect_err("it is refused").exit_code(), 2);
+}
+
+#[tokio::test]
+async fn an_authority_without_a_certificate_is_said_to_be_none() {
+    let empty = file("not a certificate\n");
+    let path = empty.path().to_str().expect("a plain path");
+    let failure = configured(KUBECONFIG, &["--certificate-authority", path]).await.expect_err("it fails");
+    assert!(failure.to_string().contains("holds no certificate"), "{failure}");
+}
+
+#[test]
+fn a_file_in_half_a_character_of_windows_is_a_failure_and_no_panic() {
+    for bytes in [&b"\xff\xfe\0"[..], b"\xfe\xff\0", b"\xff\xfe\0\xd8"] {
+        let mut file = NamedTempFile::new().expect("a temporary file");
+        file.write_all(bytes).expect("it can be written");
+        let failure = kubeconfig(&ConnectionFlags { kubeconfig: Some(file.path().to_owned()), ..Default::default() });
+        let told = failure.expect_err("it is broken").to_string();
+        assert!(told.contains("UTF-16") && told.contains(&file.path().display().to_string()), "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_know_the_caller_is_told_as_kubectl_tells_it() {
+    let status = kube::core::Status { code: 401, message: "Unauthorized".to_owned(), ..kube::core::Status::default() };
+    let failure = refused(kube::Error::Api(Box::new(status)), "https://x");
+    assert_eq!(failure.line().as_deref(), Some("error: You must be logged in to the server (Unauthorized)"));
+    assert_eq!(failure.exit_code(), 7);
 }

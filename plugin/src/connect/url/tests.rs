@@ -133,3 +133,17 @@ fn a_token_goes_in_clear_to_this_machine_alone() {
     }
     assert!(Url::new("http://10.0.0.7:8470", None, String::new()).is_ok(), "there is none to show");
 }
+
+#[test]
+fn an_address_is_one_that_paths_can_be_put_behind() {
+    for (url, why) in [
+        ("127.0.0.1:8470", "it begins with http:// or https://"),
+        ("localhost", "it begins with http:// or https://"),
+        ("http://127.0.0.1:8470?x=1", "no ? and no #"),
+        ("http://127.0.0.1:8470/#x", "no ? and no #"),
+        ("ftp://127.0.0.1", "it begins with http:// or https://"),
+    ] {
+        let error = Url::new(url, None, String::new()).expect_err("it is refused").to_string();
+        assert!(error.contains(why), "{url}: {error}");
+    }
+}
