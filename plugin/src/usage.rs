@@ -11,8 +11,9 @@ pub(crate) fn explain(error: &clap::Error) -> String {
     };
     let argument = || {
         let argument = text(ContextKind::InvalidArg);
-        // clap shows `--then <delete|keep>`; kubectl only the flag.
-        argument.split([' ', '=', '[']).next().unwrap_or_default().to_owned()
+        // clap shows `--then <delete|keep>`; kubectl only the flag. What is no flag is in brackets.
+        let flag = argument.split([' ', '=', '[']).next().unwrap_or_default();
+        if flag.is_empty() { argument.trim_matches(['[', ']']).to_owned() } else { flag.to_owned() }
     };
     let message = match error.kind() {
         ErrorKind::UnknownArgument => {
@@ -36,7 +37,9 @@ pub(crate) fn explain(error: &clap::Error) -> String {
                 ("", _) => format!("flag needs an argument: {}", argument()),
                 (value, "") => format!("invalid argument {value:?} for {:?} flag{reason}", argument()),
                 (value, allowed) => {
-                    format!("invalid argument {value:?} for {:?} flag: must be one of {allowed}", argument())
+                    let argument = argument();
+                    let flag = if argument.starts_with('-') { " flag" } else { "" };
+                    format!("invalid argument {value:?} for {argument:?}{flag}: must be one of {allowed}")
                 }
             }
         }
@@ -95,6 +98,10 @@ mod tests {
             (&["cancel"], "error: an ID is needed"),
             (&["plan"], "error: a node NAME is needed"),
             (&["completion"], "error: a SHELL is needed, or --install"),
+            (
+                &["completion", "tcsh"],
+                "error: invalid argument \"tcsh\" for \"SHELL\": must be one of bash, elvish, fish, powershell, zsh",
+            ),
             (
                 &["fleet", "--no-headers=maybe"],
                 "error: invalid argument \"maybe\" for \"--no-headers\" flag: it is true or false",

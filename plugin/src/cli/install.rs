@@ -88,12 +88,83 @@ pub(crate) enum DryRun {
     Server,
 }
 
-/// Something that can stand for an image: it goes into YAML and into an admission policy's expression.
+/// The name of an image as kubelets read it: no API server looks at it, and Pods with another never start. It goes into YAML
+/// and into an admission policy's expression.
 fn image(typed: &str) -> Result<String, String> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || "._-/:@+".contains(c);
-    if !typed.is_empty() && typed.len() <= 512 && typed.chars().all(fine) {
-        Ok(typed.to_owned())
-    } else {
-        Err("it is not the name of an image".to_owned())
+    let (name, digest) = typed.split_once('@').map_or((typed, None), |(name, digest)| (name, Some(digest)));
+    let (path, tag) = match name.rsplit_once(':') {
+        Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
+        _ => (name, None),
+    };
+    let (host, path) = match path.split_once('/') {
+        Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (Some(host), rest),
+        _ => (None, path),
+    };
+    let word = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let host_fine = |host: &str| {
+        let (name, port) = host.split_once(':').map_or((host, "0"), |(name, port)| (name, port));
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+            && port.parse::<u16>().is_ok()
+    };
+    let part_fine = |part: &str| {
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        edge(part.chars().next())
+            && edge(part.chars().last())
+            && part.chars().all(|c| word(c) && !c.is_ascii_uppercase())
+    };
+    let tag_fine = |tag: &str| (1..=128).contains(&tag.len()) && tag.chars().all(word) && !tag.starts_with(['.', '-']);
+    let digest_fine = |digest: &str| {
+        let hex = |hex: &str| hex.len() >= 32 && hex.chars().all(|c| c.is_ascii_hexdigit());
+        digest.split_once(':').is_some_and(|(kind, rest)| kind.chars().all(|c| c.is_ascii_alphanumeric()) && hex(rest))
+    };
+    let fine = typed.len() <= 512
+        && host.is_none_or(host_fine)
+        && path.split('/').all(part_fine)
+        && tag.is_none_or(tag_fine)
+        && digest.is_none_or(digest_fine);
+    if fine { Ok(typed.to_owned()) } else { Err("it is not the name of an image".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_named_as_kubelets_read_it() {
+        let digest = format!("a@sha256:{}", "0".repeat(64));
+        for name in [
+            "rotate-agent",
+            "rotate-agent:0.1.0",
+            "ghcr.io/kubectl-rotate/rotate-agent:0.1.0",
+            "localhost:5000/a/b_c.d:Latest",
+            "Registry.Example.com:443/a:v1_x-y.z",
+            &digest,
+        ] {
+            assert_eq!(image(name).as_deref(), Ok(name));
+        }
+        let short = "a@sha256:00";
+        for name in [
+            "",
+            ":1",
+            "a:",
+            "a:b:c",
+            "http://a/b",
+            "A/b:1",
+            "/a",
+            "a/",
+            "a//b",
+            "a b",
+            "a';x",
+            "-a",
+            "a@",
+            short,
+            "a:-x",
+            "host.example:x/a",
+            "a\nb",
+            "é",
+        ] {
+            assert!(image(name).is_err(), "{name:?}");
+        }
     }
 }

@@ -18,7 +18,8 @@ use crate::session::Session;
 pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
     in_its_namespace(session)?;
     // None: the form that each way of installing has by itself.
-    let format = args.output.as_deref().map(|text| format::among(format::OBJECTS, text)).transpose()?;
+    let format = args.output.as_deref().filter(|text| !text.is_empty());
+    let format = format.map(|text| format::among(format::OBJECTS, text)).transpose()?;
     let wanted = Wanted {
         with: args.with.iter().map(|component| meant(*component)).collect(),
         image: args.image.clone(),
@@ -54,15 +55,18 @@ pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
     rollout::wait(session, &server, timeout, hint.as_deref()).await
 }
 
-/// Ends here where another namespace is named than the one that the manifests are written for.
+/// Nobody installs, or deletes, elsewhere than they have said.
+///
+/// # Errors
+///
+/// Another namespace is meant.
 pub(super) fn in_its_namespace(session: &Session) -> Result<(), Failure> {
-    if session.agent.agent_namespace == names::NAMESPACE {
+    let own = names::NAMESPACE;
+    let meant = [Some(&session.agent.agent_namespace), session.connection.namespace.as_ref()];
+    if meant.into_iter().flatten().all(|name| name == own || name.is_empty()) {
         return Ok(());
     }
-    Err(Failure::Usage(format!(
-        "the agent is installed in namespace {}: its admission policies and rights name it",
-        names::NAMESPACE
-    )))
+    Err(Failure::Usage(format!("the agent is installed in namespace {own}: its admission policies and rights name it")))
 }
 
 /// The first flag that says something only to `--apply`.

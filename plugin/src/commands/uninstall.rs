@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use rotate_shared::exit;
 use serde_json::Value;
 
-use super::Ended;
+use super::{Ended, install};
 use crate::cli::install::{DryRun, UninstallArgs};
 use crate::connect::objects::{Found, Objects};
 use crate::failure::Failure;
@@ -28,8 +28,9 @@ const LOOK: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
-    let names_only = args.output.as_deref().map(|text| format::among(format::NAMES, text)).transpose()?.is_some();
-    super::install::in_its_namespace(session)?;
+    install::in_its_namespace(session)?;
+    let format = args.output.as_deref().filter(|text| !text.is_empty());
+    let names_only = format.map(|text| format::among(format::NAMES, text)).transpose()?.is_some();
     let server = Objects::connect(session).await?;
     let found = to_delete(server.ours().await?);
     if found.is_empty() {

@@ -177,7 +177,8 @@ impl<'a> Typed<'a> {
         };
         let Some(verb) = self.verb else {
             let verbs = Wanted::Words(self.verbs());
-            return if bare_nodes { vec![verbs, nodes()] } else { vec![verbs] };
+            // The node is what a person means first, as the program is called.
+            return if bare_nodes { vec![nodes(), verbs] } else { vec![verbs] };
         };
         let first = self.names.is_empty();
         match verb.get_name() {

@@ -53,9 +53,9 @@ fn client(server: &Server, answer_within: Option<Duration>, url: &str) -> Result
 
 /// kube does not say which program it could not run: the credential plugin is named here.
 fn unusable(error: &kube::Error, plugin: Option<String>) -> Failure {
-    let whose = match (error, plugin) {
-        (kube::Error::Auth(_), Some(command)) => format!("credential plugin {command}: "),
-        _ => String::new(),
+    let why = match (error, plugin) {
+        (kube::Error::Auth(error), Some(command)) => format!("credential plugin {command}: {}", cluster::unfit(error)),
+        _ => error.to_string(),
     };
-    Failure::Cluster(format!("the kubeconfig cannot be used: {whose}{error}"))
+    Failure::Cluster(format!("the kubeconfig cannot be used: {why}"))
 }

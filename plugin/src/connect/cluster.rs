@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use kube::Config;
+use kube::client::AuthError;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
     NamedContext,
@@ -273,10 +274,28 @@ pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
         kube::Error::Api(status) => Failure::Other(format!("the API server answered: {}", status.message)),
         // Its own text is what the type is called.
         kube::Error::Service(error) => {
-            let error: &dyn std::error::Error = error.as_ref();
-            Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(error)))
+            let why = match error.downcast_ref::<AuthError>() {
+                Some(error) => format!("credential plugin: {}", unfit(error)),
+                None => whole(error.as_ref()),
+            };
+            Failure::Cluster(format!("the API server at {server} cannot be asked: {why}"))
         }
         error => Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(&error))),
+    }
+}
+
+/// Why a credential plugin's answer is of no use. kube would quote the answer, and there may be a credential in it.
+pub(super) fn unfit(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.trim();
+            format!("it ended with {}{}{said}", out.status, if said.is_empty() { "" } else { ": " })
+        }
+        AuthError::AuthExecStart(error) => format!("it cannot be run: {error}"),
+        AuthError::AuthExecParse(_) => "what it printed is no ExecCredential".to_owned(),
+        AuthError::ExecPluginFailed => "what it printed holds no credential".to_owned(),
+        other => whole(other),
     }
 }
 

@@ -285,6 +285,16 @@ fn a_full_disk_is_told_and_not_taken_for_success() {
 }
 
 #[test]
+fn a_log_that_nobody_can_read_ends_nothing() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let address = somebody("200 OK", "{}");
+    let line = ["version", "-v", "8", "--agent-url", address.as_str()];
+    let status = command.env_clear().args(line).stdout(std::process::Stdio::null()).stderr(full).status();
+    assert_eq!(status.expect("it runs").code(), Some(8), "and not that of a panic");
+}
+
+#[test]
 #[cfg(unix)]
 fn what_is_no_text_is_refused_in_one_line() {
     use std::os::unix::ffi::OsStrExt;

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rotate_sim::{Access, Identity, Rule};
 use tempfile::TempDir;
 
 use crate::cluster::Cluster;
@@ -54,6 +55,21 @@ fn nodes_are_completed_by_one_small_list() {
     assert_eq!(ask(&["node", "w1", "w"]), "w2\nw3\n:4\n");
     assert_eq!(ask(&["plan", "node/w"]), "node/w1\nnode/w2\nnode/w3\n:4\n");
     assert_eq!(ask(&["plan", "node", "x"]), ":4\n");
+}
+
+#[test]
+fn who_may_not_list_nodes_is_told_their_names_by_the_agent() {
+    let cluster = Cluster::with_room(true).agent();
+    let nobody = Identity { user: "nobody".to_owned(), groups: Vec::new(), audiences: Vec::new() };
+    cluster.sim.set_access(Access {
+        tokens: [("nobody".to_owned(), nobody)].into(),
+        rules: vec![Rule::all("system:admin")],
+        ..Access::default()
+    });
+    let flags = ["--server", &cluster.server, "--token", "nobody"];
+    assert_eq!(completed(&[&flags[..], &["--embedded", "node", ""]].concat()), ":4\n");
+    let flags = [&flags[..], &["--agent-url", &cluster.agent_url]].concat();
+    assert_eq!(completed(&[&flags[..], &["node", ""]].concat()), "w1\nw2\nw3\n:4\n");
 }
 
 #[test]

@@ -145,6 +145,25 @@ fn a_credential_plugin_that_fails_is_named() {
 }
 
 #[test]
+fn what_a_credential_plugin_that_fails_has_printed_is_not_told() {
+    for (text, why) in [
+        ("echo the-credential; exit 3", "it ended with exit status: 3"),
+        ("echo the-credential; echo 'log in first' >&2; exit 1", "it ended with exit status: 1: log in first"),
+        (r#"echo '{"status": {"token": "the-credential"'"#, "what it printed is no ExecCredential"),
+        (r#"echo '{"kind": "ExecCredential"}'"#, "what it printed holds no credential"),
+    ] {
+        let exec = json!({
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": ["-c", text],
+            "interactiveMode": "Never",
+        });
+        let file = kubeconfig("http://127.0.0.1:1", json!({}), json!({ "exec": exec }));
+        let run = rotate(&["status", "--kubeconfig", path(&file)]);
+        let told = format!("error: the kubeconfig cannot be used: credential plugin /bin/sh: {why}\n");
+        assert_eq!((run.code, run.stderr), (Some(1), told));
+    }
+}
+
+#[test]
 fn several_kubeconfigs_are_one() {
     let server = Capture::start();
     let part = |value: serde_json::Value| crate::support::file(&value.to_string());

@@ -62,6 +62,18 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
 }
 
 #[test]
+fn nothing_is_deleted_elsewhere_than_was_said() {
+    let own = "error: the agent is installed in namespace kubectl-rotate: its admission policies and rights name it";
+    for verb in ["install", "uninstall"] {
+        for flag in ["--agent-namespace", "-n"] {
+            refused(&[verb, flag, "other", "--server", "http://127.0.0.1:1"], own);
+        }
+        let empty = rotate(&[verb, "-n", "", "-o", "", "--dry-run", "--server", "http://127.0.0.1:1"]);
+        assert!(!empty.stderr.contains("namespace") && !empty.stderr.contains("format"), "{}", empty.stderr);
+    }
+}
+
+#[test]
 fn where_nothing_is_installed_there_is_nothing_to_ask() {
     let cluster = Cluster::bare();
     let run = rotate(&["uninstall", "--server", &cluster.server]);

@@ -135,9 +135,9 @@ async fn an_agent_that_is_asked_too_much_is_asked_again_when_it_says() {
     assert_eq!(busy(3, true, false, Some(2)).await, (None, 6));
     assert_eq!(busy(3, true, true, Some(2)).await, (None, 6), "it has done nothing yet");
     assert_eq!(busy(3, true, true, None).await, (None, 3));
-    assert_eq!(busy(100, true, false, Some(2)).await, (Some(1), 30), "but not for ever");
-    assert_eq!(busy(1, true, false, Some(3600)).await, (Some(1), 0));
-    assert_eq!(busy(100, true, false, Some(0)).await, (Some(1), 30), "nor as fast as it goes");
+    assert_eq!(busy(100, true, false, Some(2)).await, (Some(8), 30), "but not for ever");
+    assert_eq!(busy(1, true, false, Some(3600)).await, (Some(8), 0));
+    assert_eq!(busy(100, true, false, Some(0)).await, (Some(8), 30), "nor as fast as it goes");
 }
 
 #[tokio::test(start_paused = true)]
