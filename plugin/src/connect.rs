@@ -16,6 +16,7 @@ pub(crate) mod embedded;
 pub(crate) mod forward;
 pub(crate) mod in_process;
 pub(crate) mod objects;
+mod proxy;
 pub(crate) mod snapshot;
 pub(crate) mod sse;
 pub(crate) mod token;

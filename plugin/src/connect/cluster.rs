@@ -12,6 +12,7 @@ use kube::config::{
     NamedContext,
 };
 
+use super::proxy;
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
 
@@ -59,7 +60,9 @@ async fn from_files(flags: &ConnectionFlags) -> Result<Config, Failure> {
     let Some(cluster) = cluster else {
         return Err(Failure::Cluster(format!("cluster {cluster_name:?} does not exist in the kubeconfig")));
     };
-    apply_to_cluster(flags, cluster.cluster.get_or_insert_default());
+    let cluster = cluster.cluster.get_or_insert_default();
+    apply_to_cluster(flags, cluster);
+    let proxy = cluster.proxy_url.clone();
     let position = kubeconfig.auth_infos.iter().position(|user| user.name == user_name);
     if position.is_none() && flags.user.is_some() {
         return Err(Failure::Cluster(format!("user {user_name:?} does not exist in the kubeconfig")));
@@ -71,7 +74,7 @@ async fn from_files(flags: &ConnectionFlags) -> Result<Config, Failure> {
     apply_to_user(flags, kubeconfig.auth_infos[position].auth_info.get_or_insert_default())?;
     let options = KubeConfigOptions { context: Some(context_name), cluster: Some(cluster_name), user: Some(user_name) };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unusable)?;
-    Ok(finished(flags, config))
+    finished(flags, config, proxy)
 }
 
 /// Names out of the kubeconfig; none where there is no kubeconfig.
@@ -172,7 +175,7 @@ async fn without_kubeconfig(flags: &ConnectionFlags) -> Result<Config, Failure> 
             ..Kubeconfig::default()
         };
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        return Ok(finished(flags, config.map_err(unusable)?));
+        return finished(flags, config.map_err(unusable)?, None);
     }
     if let Some(name) = flags.context.as_ref().or(flags.cluster.as_ref()).or(flags.user.as_ref()) {
         return Err(Failure::Cluster(format!("there is no kubeconfig that {name:?} could be in")));
@@ -180,7 +183,7 @@ async fn without_kubeconfig(flags: &ConnectionFlags) -> Result<Config, Failure> 
     match Config::incluster() {
         Ok(mut config) => {
             apply_to_user(flags, &mut config.auth_info)?;
-            Ok(finished(flags, config))
+            finished(flags, config, None)
         }
         Err(_) => Err(Failure::Cluster(
             "no kubeconfig was found ($KUBECONFIG, ~/.kube/config), and this is not a Pod of a cluster: give \
@@ -249,13 +252,15 @@ fn apply_to_user(flags: &ConnectionFlags, user: &mut AuthInfo) -> Result<(), Fai
     Ok(())
 }
 
-fn finished(flags: &ConnectionFlags, mut config: Config) -> Config {
+fn finished(flags: &ConnectionFlags, mut config: Config, proxy: Option<String>) -> Result<Config, Failure> {
+    let proxy = proxy::of(&config.cluster_url, proxy, |name| std::env::var(name).ok());
+    config.proxy_url = proxy.map_err(Failure::Cluster)?;
     if let Some(timeout) = flags.request_timeout.map(|timeout| timeout.0).filter(|timeout| !timeout.is_zero()) {
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(timeout);
         config.reset_reader_on_write = true;
     }
-    config
+    Ok(config)
 }
 
 fn unusable(error: KubeconfigError) -> Failure {

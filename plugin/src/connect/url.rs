@@ -62,7 +62,7 @@ impl Url {
         }
         // Reading all that the system trusts takes longer than the request.
         let none = (base.scheme() == "http").then(Vec::new);
-        let client = client(none).map_err(|error| address(innermost(&error)))?;
+        let client = client(&base, none).map_err(|error| address(innermost(&error)))?;
         Ok(Self { client, base, source, hint })
     }
 
@@ -81,7 +81,7 @@ impl Url {
         if authorities.is_empty() {
             return Err(unusable("it holds no certificate in PEM form".to_owned()));
         }
-        self.client = client(Some(authorities)).map_err(|error| unusable(innermost(&error)))?;
+        self.client = client(&self.base, Some(authorities)).map_err(|error| unusable(innermost(&error)))?;
         Ok(self)
     }
 
@@ -112,12 +112,16 @@ impl Url {
 }
 
 /// Trusts the system's authorities unless others are given.
-fn client(authorities: Option<Vec<reqwest::Certificate>>) -> reqwest::Result<reqwest::Client> {
-    let client = reqwest::Client::builder()
+fn client(base: &reqwest::Url, authorities: Option<Vec<reqwest::Certificate>>) -> reqwest::Result<reqwest::Client> {
+    let mut client = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(SILENCE)
         // The agent sends nobody elsewhere: a login page in front of it does.
         .redirect(reqwest::redirect::Policy::none());
+    if host::is_loopback(base.host_str().unwrap_or_default()) {
+        // No proxy of the environment finds this machine, and it would be shown tokens.
+        client = client.no_proxy();
+    }
     match authorities {
         Some(authorities) => client.tls_certs_only(authorities).build(),
         None => client.build(),

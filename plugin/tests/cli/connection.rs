@@ -202,6 +202,23 @@ fn proxies_of_the_kubeconfig_are_gone_through() {
 }
 
 #[test]
+fn what_is_on_this_machine_is_reached_without_the_proxy_of_the_environment() {
+    let proxy = Capture::start();
+    let cluster = Cluster::with_room(true).agent();
+    let run = |line: &[&str], variable: &str| {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+        command.env_clear().env(variable, proxy.url()).args(line).output().expect("it runs")
+    };
+    for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+        let output = run(&["status", "--agent-url", &cluster.agent_url], variable);
+        assert_eq!(output.status.code(), Some(0), "{variable}: {output:?}");
+    }
+    let output = run(&["plan", "node", "w1", "--server", &cluster.server], "HTTPS_PROXY");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(proxy.requests.try_recv().is_err(), "the proxy saw nothing, and no token");
+}
+
+#[test]
 fn verbose_output_shows_requests_then_bodies_and_never_a_token() {
     let cluster = Cluster::with_room(true).guarded_agent();
     cluster.sim.create(json!({
