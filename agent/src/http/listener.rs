@@ -10,6 +10,7 @@
 mod patient;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
+mod worded;
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::patient::Patient;
+use self::worded::Worded;
 use super::limits;
 use super::traffic::{Port, Refused, Traffic};
 use crate::clock::Clock;
@@ -173,7 +175,7 @@ where
 {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head).max_header_size(limits::HEAD_BYTES).max_buf_size(BUFFER);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = http.serve_connection(TokioIo::new(Worded::new(stream)), TowerToHyperService::new(router));
     tokio::pin!(connection);
     // What goes wrong on a connection is the caller's business: it has been told as far as that was possible.
     tokio::select! {

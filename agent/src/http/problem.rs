@@ -14,7 +14,7 @@ use rotate_shared::{Code, Problem};
 
 use crate::rotation::store::StoreError;
 
-const MEDIA_TYPE: &str = "application/problem+json";
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 /// Details quote what was asked for, which may be a megabyte.
 const DETAIL_BYTES: usize = 8 << 10;
 

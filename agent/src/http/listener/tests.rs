@@ -115,9 +115,13 @@ async fn a_connection_without_a_next_request_is_closed() {
 async fn headers_too_large_or_too_many_are_refused() {
     let port = listen(Bounds::default()).await;
     let large = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(limits::HEAD_BYTES));
-    assert!(port.say(large.as_bytes()).await.starts_with("HTTP/1.1 431 "));
     let many = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(101));
-    assert!(port.say(many.as_bytes()).await.starts_with("HTTP/1.1 431 "));
+    for flood in [large, many] {
+        let answer = port.say(flood.as_bytes()).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 431 ") && head.contains("application/problem+json"), "{head}");
+        assert_eq!(serde_json::from_str::<Problem>(body).unwrap().status, 431);
+    }
     let long = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "y".repeat(limits::HEAD_BYTES * 2));
     let answer = port.say(long.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 414 ") || answer.starts_with("HTTP/1.1 431 "), "{answer}");
@@ -139,6 +143,14 @@ async fn what_is_no_http_is_answered_and_closed() {
     for garbage in ["\x16\x03\x01\x02 a TLS handshake\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET\r\n\r\n"] {
         let answer = port.say(garbage.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 400 ") || answer.is_empty(), "{answer}");
+    }
+    for garbage in
+        ["GET\r\n\r\n", "GET / HTTP/1.1\r\nhost : a\r\n\r\n", "POST / HTTP/1.1\r\ncontent-length: +1\r\n\r\n"]
+    {
+        let answer = port.say(&[GET, garbage.as_bytes()].concat()).await;
+        let (_, document) = answer.rsplit_once("\r\n\r\n").unwrap();
+        assert_eq!(serde_json::from_str::<Problem>(document).unwrap().status, 400, "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("application/problem+json"), "{answer}");
     }
     let answer = port.say(b"GET / HTTP/1.0\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.0 200 ") && answer.ends_with("well"), "{answer}");
