@@ -26,9 +26,6 @@ pub enum ParseError {
     /// `>` and `<` compare whole numbers.
     #[error("{0:?} is not a whole number, which `>` and `<` compare with")]
     Number(String),
-    /// `in ()` would select nothing.
-    #[error("the set of values for {0:?} is empty")]
-    EmptySet(String),
 }
 
 impl Selector {
@@ -115,7 +112,7 @@ impl<'a> Parser<'a> {
             found => return Self::unexpected(found, "an operator: =, ==, !=, in, notin, > or <"),
         };
         let set = matches!(self.take(), Some("in" | "notin"));
-        let values = if set { self.set(&key)? } else { vec![self.value()?] };
+        let values = if set { self.set()? } else { vec![self.value()?] };
         let numeric = matches!(operator, Operator::Gt | Operator::Lt);
         if let Some(value) = values.iter().find(|value| numeric && value.parse::<i64>().is_err()) {
             return Err(ParseError::Number(value.to_string()));
@@ -131,7 +128,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A single value; the empty one is legal, as in `a=`.
+    /// A single value; the empty one is legal, as in `a=` and `a in ()`.
     fn value(&mut self) -> Result<Box<str>, ParseError> {
         match self.peek() {
             None | Some("," | ")") => Ok("".into()),
@@ -144,11 +141,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn set(&mut self, key: &str) -> Result<Vec<Box<str>>, ParseError> {
+    fn set(&mut self) -> Result<Vec<Box<str>>, ParseError> {
         self.expect("(", "`(`")?;
-        if self.peek() == Some(")") {
-            return Err(ParseError::EmptySet(key.to_owned()));
-        }
         let mut values = vec![self.value()?];
         loop {
             match self.take() {
@@ -216,6 +210,7 @@ mod tests {
         assert_eq!(parse("node-role.kubernetes.io/worker="), one("node-role.kubernetes.io/worker", In, &[""]));
         assert_eq!(parse("in in (in)"), one("in", In, &["in"]));
         assert_eq!(parse("a in (,b)"), one("a", In, &["", "b"]));
+        assert_eq!(parse("a in ()"), one("a", In, &[""]), "the empty value");
     }
 
     #[test]
@@ -247,7 +242,6 @@ mod tests {
             "a in b",
             "a in (b",
             "a in (b c)",
-            "a in ()",
             "!a=b",
             "a>x",
             "a>",
@@ -274,6 +268,5 @@ mod tests {
         let said = |text| Selector::parse(text).unwrap_err().to_string();
         assert_eq!(said("a b"), r#"found "b", expected an operator: =, ==, !=, in, notin, > or <"#);
         assert_eq!(said("a in (b"), r#"found "", expected `,` or `)`"#);
-        assert_eq!(said("a in ()"), r#"the set of values for "a" is empty"#);
     }
 }
