@@ -71,7 +71,7 @@ macro_rules! options {
             /// Only Pods with these labels are looked at, as with `kubectl drain`; the others stay, and so the node does
             /// too. Default all.
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[cfg_attr(feature = "openapi", schema(max_length = 1024))]
+            #[cfg_attr(feature = "openapi", schema(format = "label-selector", min_length = 1, max_length = 1024))]
             pub pod_selector: Option<String>,
             /// Free text of the person who asked, at most 1024 bytes.
             #[serde(default, skip_serializing_if = "Option::is_none")]

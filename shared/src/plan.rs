@@ -30,6 +30,7 @@ pub struct PlanRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// A label selector of nodes, as kubectl's `-l`.
+    #[cfg_attr(feature = "openapi", schema(format = "label-selector"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// What the rotation would be asked to do.

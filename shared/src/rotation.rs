@@ -85,6 +85,7 @@ pub struct RotationRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// A label selector of nodes, resolved once.
+    #[cfg_attr(feature = "openapi", schema(format = "label-selector"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// What to do.

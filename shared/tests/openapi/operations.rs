@@ -112,9 +112,18 @@ fn follow_rotation() -> Operation {
         "schema": { "type": "string" },
     });
     let rotation = serde_json::to_string(&examples::rotation()).expect("its keys are strings");
+    let text = |description: &str| json!({ "type": "string", "description": description });
+    let mut data = text("A whole `Rotation`, as JSON.");
+    data["contentMediaType"] = json!("application/json");
+    // Before OpenAPI 3.2 there is no word for it: what is described is each event.
     let events = json!({ "text/event-stream": {
-        "schema": { "type": "string", "description": "Events (`id` and `data`), and comments that keep the connection open." },
-        "example": format!("id: 1f-7\ndata: {rotation}\n\n"),
+        "schema": {
+            "type": "object",
+            "description": "An event. Between them there are comments that keep the connection open.",
+            "required": ["id", "data"],
+            "properties": { "id": text("What to send as `Last-Event-ID`."), "data": data },
+        },
+        "example": format!("id: 1b08ddb55ecaf0e9-7\ndata: {rotation}\n\n"),
     } });
     let mut operation = Operation::of_one("followRotation", "Follow a rotation")
         .describe(
@@ -179,7 +188,11 @@ fn create_plans() -> Operation {
 fn list_nodes() -> Operation {
     Operation::new("listNodes", "nodes", "List nodes")
         .describe("Each with the sums of what its Pods request.")
-        .query("selector", "A label selector, as kubectl's `-l`; all nodes without one.")
+        .query_of(
+            "selector",
+            "A label selector, as kubectl's `-l`; all nodes without one.",
+            &json!({ "type": "string", "format": "label-selector" }),
+        )
         .answers(200, "The nodes, by name.", "NodeList", &examples::nodes())
         .refuses(GUARDED)
 }
@@ -285,7 +298,10 @@ impl Operation {
     }
 
     fn query(self, name: &str, description: &str) -> Self {
-        let schema = json!({ "type": "string" });
+        self.query_of(name, description, &json!({ "type": "string" }))
+    }
+
+    fn query_of(self, name: &str, description: &str, schema: &Value) -> Self {
         self.takes(
             &json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema }),
         )

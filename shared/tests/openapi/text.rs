@@ -3,7 +3,8 @@
 use rotate_shared::API_VERSION;
 use serde_json::{Value, json};
 
-/// Rewrites every description, and puts it where it is looked for; what is `Always` the same becomes the only value.
+/// Rewrites every description, and puts it where it is looked for; what is `Always` the same becomes the only value, and
+/// numbers have bounds.
 pub(crate) fn tidy(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -18,6 +19,17 @@ pub(crate) fn tidy(value: &mut Value) {
                 if let Some(only) = only.map(|only| json!([only])) {
                     fields.insert("enum".to_owned(), only);
                 }
+            }
+            if let Some(Value::String(format)) = fields.get_mut("format") {
+                // As the registry of formats spells them. Not everybody knows them; a bound everybody does.
+                *format = format.replace("u-int", "uint");
+                let maximum = match &**format {
+                    "uint16" => Some(json!(u16::MAX)),
+                    "uint32" => Some(json!(u32::MAX)),
+                    "uint64" => Some(json!(u64::MAX)),
+                    _ => None,
+                };
+                fields.extend(maximum.map(|maximum| ("maximum".to_owned(), maximum)));
             }
             fields.values_mut().for_each(tidy);
         }
