@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod guarded;
 #[cfg(test)]
+mod program;
+#[cfg(test)]
 mod world;
 
 #[cfg(test)]

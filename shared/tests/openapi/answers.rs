@@ -9,26 +9,29 @@ pub(crate) const GUARDED: &[&str] = &[
     "Unauthenticated",
     "Forbidden",
     "TooManyRequests",
+    "TargetTooLong",
     "HeadTooLarge",
     "Internal",
     "UpstreamFailed",
     "Unavailable",
 ];
 /// The same without a token.
-pub(crate) const OPEN: &[&str] = &["BadRequest", "HeadTooLarge", "Internal", "Unavailable"];
+pub(crate) const OPEN: &[&str] = &["BadRequest", "TargetTooLong", "HeadTooLarge", "Internal", "Unavailable"];
 /// What one that takes a body may refuse with besides.
 pub(crate) const BODY: &[&str] = &["RequestTimeout", "BodyTooLarge", "UnsupportedMediaType"];
 
+const HEAD: &str = "the first line and the headers together are more than 32 KiB, or more than 100 headers";
+
 /// Each by its name, with its status.
-fn all() -> Vec<(&'static str, u16, &'static str, Option<Problem>)> {
+fn all() -> Vec<(&'static str, u16, &'static str, Problem)> {
     use Code::{BadRequest, Forbidden, NotFound, NotReady, TooManyRequests, Unauthenticated, UpstreamFailed};
-    let problem = |code: Code, detail: &str| Some(Problem::new(code, detail));
-    let at = |status: u16, detail: &str| Some(Problem { status, ..Problem::new(BadRequest, detail) });
+    let problem = |code: Code, detail: &str| Problem::new(code, detail);
+    let at = |status: u16, detail: &str| Problem { status, ..Problem::new(BadRequest, detail) };
     vec![
         (
             "BadRequest",
             400,
-            "The request cannot be understood, or asks for what there cannot be. Where it is not even HTTP, the answer has no body.",
+            "The request cannot be understood, or asks for what there cannot be.",
             problem(
                 BadRequest,
                 "the body cannot be read: unknown field `node`, expected one of `nodes`, `selector`, `options`, `claimedUser` at line 1 column 7",
@@ -64,7 +67,8 @@ fn all() -> Vec<(&'static str, u16, &'static str, Option<Problem>)> {
             "The token was used for more than one may ask for, or has as many requests open as it may have.",
             problem(TooManyRequests, "this token was used for too many requests; try again in 1 s"),
         ),
-        ("HeadTooLarge", 431, "The first line and the headers are too large.", None),
+        ("TargetTooLong", 414, "The path and the query are too long.", at(414, HEAD)),
+        ("HeadTooLarge", 431, "The first line and the headers are too large.", at(431, HEAD)),
         (
             "Internal",
             500,
@@ -90,11 +94,8 @@ fn all() -> Vec<(&'static str, u16, &'static str, Option<Problem>)> {
 pub(crate) fn components() -> Value {
     let mut components = Map::new();
     for (name, status, description, example) in all() {
-        let mut response = json!({ "description": description });
-        if let Some(example) = example {
-            assert_eq!(example.status, status, "{name}");
-            response["content"] = of(&example);
-        }
+        assert_eq!(example.status, status, "{name}");
+        let mut response = json!({ "description": description, "content": of(&example) });
         if matches!(status, 429 | 503) {
             let seconds = json!({ "type": "integer", "format": "int32", "minimum": 0 });
             response["headers"] =
