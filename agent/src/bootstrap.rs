@@ -13,6 +13,8 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
 use rotate_shared::names;
 
+use crate::client::said;
+
 /// An object to be there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
@@ -35,7 +37,7 @@ impl fmt::Display for Object {
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     /// The API server did not answer as expected.
-    #[error("{doing} {object}: {source}")]
+    #[error("{doing} {object}: {}", said(source))]
     Api {
         /// What was tried.
         doing: &'static str,

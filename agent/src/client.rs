@@ -9,9 +9,10 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::middleware::AuthLayer;
-use kube::client::{Body, ClientBuilder, ConfigExt, DynBody};
+use kube::client::{AuthError, Body, ClientBuilder, ConfigExt, DynBody};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
+use rotate_shared::causes;
 use tower::buffer::Buffer;
 use tower::layer::layer_fn;
 use tower::util::BoxService;
@@ -118,11 +119,74 @@ pub fn production(config: Config) -> kube::Result<Client> {
     Ok(Server::new(config)?.builder(answer_within)?.build())
 }
 
-/// What an API error says to people.
-pub(crate) fn said(error: &kube::Error) -> String {
+/// What an API error says to people: kube's own texts hold its types.
+#[must_use]
+pub fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Api(status) => format!("{} {}", status.code, status.reason),
-        other => other.to_string(),
+        kube::Error::Service(error) => match error.downcast_ref::<AuthError>() {
+            Some(error) => format!("credentials: {}", unfit(error)),
+            None => causes::innermost(&**error),
+        },
+        kube::Error::Auth(error) => format!("credentials: {}", unfit(error)),
+        kube::Error::HyperError(error) => causes::innermost(error),
+        other => causes::whole(other),
+    }
+}
+
+/// Why a credential plugin is of no use. kube would quote its answer, and there may be a credential in it.
+#[must_use]
+pub fn unfit(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said = said.trim();
+            format!("it ended with {}{}{said}", out.status, if said.is_empty() { "" } else { ": " })
+        }
+        AuthError::AuthExecStart(error) => format!("it cannot be run: {error}"),
+        AuthError::AuthExecParse(_) => "what it printed is no ExecCredential".to_owned(),
+        AuthError::ExecPluginFailed => "what it printed holds no credential".to_owned(),
+        other => causes::whole(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use kube::core::Status;
+
+    use crate::bootstrap::BootstrapError;
+    use crate::cache::feed::FeedError;
+    use crate::probe::ProbeError;
+    use crate::provider::ReadError;
+    use crate::rotation::store::StoreError;
+
+    const FORBIDDEN: &str = "configmaps is forbidden: User \"a\" cannot list resource \"configmaps\"";
+
+    fn forbidden() -> kube::Error {
+        let status =
+            Status { code: 403, message: FORBIDDEN.to_owned(), reason: "Forbidden".to_owned(), ..Status::default() };
+        kube::Error::Api(Box::new(status))
+    }
+
+    #[test]
+    fn what_the_api_server_refuses_is_told_in_its_words_alone() {
+        let source = forbidden;
+        let store = StoreError::Api { doing: "read the record", source: source() };
+        let bootstrap = BootstrapError::Api { doing: "create", object: "Namespace a".to_owned(), source: source() };
+        let read = ReadError::Api { path: "/apis/x".to_owned(), source: source() };
+        assert_eq!(store.to_string(), format!("read the record: {FORBIDDEN}"));
+        assert_eq!(bootstrap.to_string(), format!("create Namespace a: {FORBIDDEN}"));
+        assert_eq!(read.to_string(), format!("/apis/x: {FORBIDDEN}"));
+        assert_eq!(ProbeError::from(source()).to_string(), format!("probe what becomes of placeholders: {FORBIDDEN}"));
+    }
+
+    #[test]
+    fn why_nobody_answers_is_told_and_not_what_noticed_it() {
+        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "Connection refused (os error 111)");
+        let error = FeedError::Unreachable(kube::Error::Service(Box::new(refused)));
+        assert_eq!(error.to_string(), "reach the API server: Connection refused");
     }
 }

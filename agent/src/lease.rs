@@ -15,6 +15,7 @@ use rotate_shared::names;
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::client::said;
 use crate::clock::Clock;
 
 /// A name for this process that no other has: the Pod's or machine's name, and what tells processes on it apart.
@@ -68,7 +69,7 @@ pub struct Term {
 
 /// Why the Lease cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} Lease {name}: {source}")]
+#[error("{doing} Lease {name}: {}", said(source))]
 pub struct LeaseError {
     doing: &'static str,
     name: String,

@@ -14,7 +14,7 @@ async fn main() -> ExitCode {
             // The log may not be set up yet: whoever started this must see it anyway.
             let _ = std::io::Write::write_fmt(
                 &mut std::io::stderr(),
-                format_args!("error: {}\n", rotate_agent::serve::told(&error)),
+                format_args!("error: {}\n", rotate_shared::causes::whole(&*error)),
             );
             ExitCode::FAILURE
         }

@@ -27,6 +27,7 @@ pub(crate) use judge::remedy;
 use judge::{Answer, Finding};
 
 use crate::cache::Resources;
+use crate::client::said;
 use crate::clock::Clock;
 use crate::surge::constraints::Placement;
 use crate::surge::moves::RoomClass;
@@ -64,7 +65,7 @@ impl std::fmt::Debug for Probe {
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The API server's, where it is no verdict on the placeholder.
-    #[error("probe what becomes of placeholders: {0}")]
+    #[error("probe what becomes of placeholders: {}", said(.0))]
     Api(#[from] kube::Error),
     /// No answer.
     #[error("probe what becomes of placeholders: no answer within {} s", PATIENCE.as_secs())]

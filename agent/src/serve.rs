@@ -24,20 +24,6 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An error with its causes, each once: kube's say those beneath them themselves.
-#[must_use]
-pub fn told(error: &anyhow::Error) -> String {
-    let mut told = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if told.is_empty() {
-            told = cause;
-        } else if !told.contains(&cause) {
-            told = format!("{told}: {cause}");
-        }
-    }
-    told
-}
-
 /// What is logged where `RUST_LOG` says nothing. kube tells of each request that fails; whoever asked tells what failed, and
 /// why, and of the same thing once.
 const FILTER: &str = "info,kube_client::client::builder=off";
@@ -96,17 +82,5 @@ fn log(format: LogFormat) {
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cause_that_was_told_already_is_not_told_again() {
-        let inner = std::io::Error::other("no such file");
-        let error = anyhow::Error::new(inner).context("failed to read it: no such file").context("failed to start");
-        assert_eq!(told(&error), "failed to start: failed to read it: no such file");
     }
 }

@@ -66,6 +66,9 @@ pub struct FeedInfo {
     /// What the last of them was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// The HTTP status of the API server's answer, where the last of them was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_status: Option<u16>,
     /// How many objects could not be read since the agent started.
     #[serde(default)]
     pub unreadable: u64,

@@ -1,6 +1,7 @@
 //! What kubectl-rotate and its agent say to each other: wire types, names, codes; no I/O.
 
 pub mod cache;
+pub mod causes;
 mod code;
 pub mod exit;
 pub mod fleet;

@@ -334,7 +334,8 @@ fn cache() {
             lists: 2,
             stalls: 1,
             errors: 1,
-            last_error: Some("reach the API server".to_owned()),
+            last_error: Some("read /api/v1/pods: 403 pods is forbidden".to_owned()),
+            last_status: Some(403),
             unreadable: 0,
             unknown: 0,
         }],
@@ -345,7 +346,7 @@ fn cache() {
         "feeds": [{
             "kind": "pods", "scope": "node a", "synced": true, "connected": true, "reading": 9, "objects": 20, "revision": "12", "ageSeconds": 3, "lists": 2,
             "stalls": 1, "errors": 1, "unknown": 0,
-            "lastError": "reach the API server", "unreadable": 0
+            "lastError": "read /api/v1/pods: 403 pods is forbidden", "lastStatus": 403, "unreadable": 0
         }]
     });
     answer(&value, &written);

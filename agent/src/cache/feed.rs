@@ -47,13 +47,14 @@ use self::resource::Resource;
 use super::decode::DecodeError;
 use super::index::Kind;
 use super::{Cache, Node, Pdb, Pod};
+use crate::client::said;
 use crate::clock::Clock;
 
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
     /// No answer, or it broke off.
-    #[error("reach the API server: {0}")]
+    #[error("reach the API server: {}", said(.0))]
     Unreachable(#[source] kube::Error),
     /// Nothing came for longer than a live connection allows.
     #[error("hear from the API server for {} s", .0.as_secs())]
@@ -118,6 +119,14 @@ impl FeedError {
             Self::Refused { status: 400 | 422, .. } => true,
             Self::Refused { status: 403, message, .. } => message.contains("WatchList"),
             _ => false,
+        }
+    }
+
+    /// The status with which the server refuses.
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
         }
     }
 

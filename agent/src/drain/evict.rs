@@ -13,6 +13,8 @@ use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 
+use crate::client::said;
+
 /// A Pod to evict: exactly this one, not one that took its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Eviction {
@@ -81,7 +83,7 @@ pub enum EvictError {
     #[error("write the eviction: {0}")]
     Body(#[source] serde_json::Error),
     /// The API server cannot be reached.
-    #[error("send the eviction: {0}")]
+    #[error("send the eviction: {}", said(.0))]
     Send(#[source] kube::Error),
 }
 

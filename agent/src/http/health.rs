@@ -49,6 +49,7 @@ impl Api {
             stalls: feed.stalls,
             errors: feed.errors,
             last_error: feed.last_error.as_deref().map(ToOwned::to_owned),
+            last_status: feed.last_status,
             unreadable: feed.unreadable,
             unknown: feed.unknown,
         };

@@ -41,6 +41,14 @@ async fn the_first_one_leads_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_api_server_refuses_is_told_in_its_words_alone() {
+    let (sim, clock) = cluster();
+    let status = kube::core::Status { code: 403, message: "leases is forbidden".to_owned(), ..Default::default() };
+    let error = candidate(&sim, "one", clock).error("read", kube::Error::Api(Box::new(status)));
+    assert_eq!(error.to_string(), "read Lease rotate-agent: leases is forbidden");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_other_one_waits_and_names_the_holder() {
     let (sim, clock) = cluster();
     let (_, _one) = start(candidate(&sim, "one", clock));

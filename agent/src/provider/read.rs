@@ -18,6 +18,7 @@ use super::listing::{Listing, Page};
 use super::{Order, ProviderObjects, Removal, cluster_autoscaler, karpenter};
 use crate::cache::Cache;
 use crate::cache::feed::escaped;
+use crate::client::said;
 use crate::clock::Clock;
 
 /// Objects in a page: as kubectl.
@@ -62,7 +63,7 @@ struct MapData {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The API server did not answer as expected.
-    #[error("{path}: {source}")]
+    #[error("{path}: {}", said(source))]
     Api {
         /// What was asked for.
         path: String,

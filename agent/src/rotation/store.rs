@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::record::{NewRotation, Record, Request};
+use crate::client::said;
 use crate::clock::Clock;
 
 const RECORD: &str = "record";
@@ -99,7 +100,7 @@ pub enum StoreError {
         message: String,
     },
     /// The API server did not answer as expected.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {}", said(source))]
     Api {
         /// What was tried.
         doing: &'static str,

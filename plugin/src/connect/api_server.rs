@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kube::Client;
-use rotate_agent::client::Server;
+use rotate_agent::client::{Server, said, unfit};
 
 use super::{cluster, trace};
 use crate::cli::ConnectionFlags;
@@ -54,8 +54,8 @@ fn client(server: &Server, answer_within: Option<Duration>, url: &str) -> Result
 /// kube does not say which program it could not run: the credential plugin is named here.
 fn unusable(error: &kube::Error, plugin: Option<String>) -> Failure {
     let why = match (error, plugin) {
-        (kube::Error::Auth(error), Some(command)) => format!("credential plugin {command}: {}", cluster::unfit(error)),
-        _ => error.to_string(),
+        (kube::Error::Auth(error), Some(command)) => format!("credential plugin {command}: {}", unfit(error)),
+        _ => said(error),
     };
     Failure::Cluster(format!("the kubeconfig cannot be used: {why}"))
 }

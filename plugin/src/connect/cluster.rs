@@ -1,16 +1,18 @@
 //! The API server that kubectl's flags and kubeconfig mean.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use kube::Config;
-use kube::client::AuthError;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
     NamedContext,
 };
+use rotate_agent::client::said;
+use rotate_shared::causes;
 
 use super::proxy;
 use crate::cli::ConnectionFlags;
@@ -264,7 +266,7 @@ fn finished(flags: &ConnectionFlags, mut config: Config, proxy: Option<String>) 
 }
 
 fn unusable(error: KubeconfigError) -> Failure {
-    Failure::Cluster(format!("the kubeconfig cannot be used: {}", whole(&error)))
+    Failure::Cluster(format!("the kubeconfig cannot be used: {}", causes::whole(&error)))
 }
 
 /// What the API server at `server` answered instead of what was asked for.
@@ -277,50 +279,22 @@ pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
             Failure::Cluster(format!("the API server answered: {}", status.message))
         }
         kube::Error::Api(status) => Failure::Other(format!("the API server answered: {}", status.message)),
-        // Its own text is what the type is called.
-        kube::Error::Service(error) => {
-            let why = match error.downcast_ref::<AuthError>() {
-                Some(error) => format!("credential plugin: {}", unfit(error)),
-                None => whole(error.as_ref()),
-            };
-            Failure::Cluster(format!("the API server at {server} cannot be asked: {why}"))
+        error if is_refused(&error) => {
+            let at = server.trim_end_matches('/').rsplit("://").next().unwrap_or_default();
+            Failure::Cluster(format!(
+                "the connection to the server {at} was refused - did you specify the right host or port?"
+            ))
         }
-        error => Failure::Cluster(format!("the API server at {server} cannot be asked: {}", whole(&error))),
+        error => Failure::Cluster(format!("the API server at {server} cannot be asked: {}", said(&error))),
     }
 }
 
-/// Why a credential plugin's answer is of no use. kube would quote the answer, and there may be a credential in it.
-pub(super) fn unfit(error: &AuthError) -> String {
-    match error {
-        AuthError::AuthExecRun { out, .. } => {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let said = said.trim();
-            format!("it ended with {}{}{said}", out.status, if said.is_empty() { "" } else { ": " })
-        }
-        AuthError::AuthExecStart(error) => format!("it cannot be run: {error}"),
-        AuthError::AuthExecParse(_) => "what it printed is no ExecCredential".to_owned(),
-        AuthError::ExecPluginFailed => "what it printed holds no credential".to_owned(),
-        other => whole(other),
-    }
-}
-
-/// The error with its causes, each said once.
-pub(super) fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    if text == "client error (Connect)" {
-        // What could not be done follows, in other words.
-        text = cause.map(ToString::to_string).unwrap_or(text);
-    }
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text.push_str(": ");
-            text.push_str(&part);
-        }
-        cause = error.source();
-    }
-    text
+/// Whether nothing listens there.
+fn is_refused(error: &kube::Error) -> bool {
+    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source());
+    causes
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]

@@ -154,11 +154,14 @@ async fn ready(session: &Session, engine: &Engine, agent: &Agent) -> Result<(), 
             () = engine.ready() => return Ok(()),
             () = session.clock.sleep(LOOK) => looks += 1,
         }
-        let feeds = agent.cache().await?.feeds;
-        let troubles: Vec<String> =
-            feeds.into_iter().filter(|feed| !feed.synced).filter_map(|feed| feed.last_error).collect();
-        if let Some(refused) = troubles.iter().find(|trouble| trouble.contains(" 401 ") || trouble.contains(" 403 ")) {
-            return Err(Failure::NotAuthorised(format!("failed to {refused}")));
+        let mut troubles = Vec::new();
+        for feed in agent.cache().await?.feeds.into_iter().filter(|feed| !feed.synced) {
+            match (feed.last_error, feed.last_status) {
+                (Some(refused), Some(401 | 403)) => {
+                    return Err(Failure::NotAuthorised(format!("failed to {refused}")));
+                }
+                (trouble, _) => troubles.extend(trouble),
+            }
         }
         if looks == SLOW {
             let why = if troubles.is_empty() { "the cluster is large".to_owned() } else { troubles.join("; ") };

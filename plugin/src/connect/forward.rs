@@ -284,7 +284,7 @@ impl Shared {
                         // Trailers; the agent sends none.
                         Err(_) => continue,
                     },
-                    Ok(Some(Err(error))) => super::cluster::whole(&error),
+                    Ok(Some(Err(error))) => rotate_shared::causes::whole(&error),
                     Err(_) => format!("nothing came for {} s", silence.as_secs()),
                 };
                 shared.forget(&connection.pod);

@@ -1,11 +1,11 @@
 //! The agent behind an address: `--agent-url`.
 
-use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use rotate_shared::causes::innermost;
 use rotate_shared::host;
 
 use super::token::Source;
@@ -150,15 +150,6 @@ impl Transport for Url {
         }
         .boxed()
     }
-}
-
-/// What really happened: reqwest's own texts repeat the address and hide the cause.
-fn innermost(error: &dyn Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

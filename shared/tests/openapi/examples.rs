@@ -174,6 +174,7 @@ pub(crate) fn cache() -> CacheInfo {
             stalls: 0,
             errors: 0,
             last_error: None,
+            last_status: None,
             unreadable: 0,
             unknown: 0,
         }],

@@ -26,6 +26,8 @@ pub struct FeedHealth {
     pub errors: u64,
     /// What the last of them was.
     pub last_error: Option<Arc<str>>,
+    /// The HTTP status of the API server's answer, where the last of them was one.
+    pub last_status: Option<u16>,
     /// How often an open watch fell silent and was given up.
     pub stalls: u64,
     /// How often a complete list was read.
@@ -145,6 +147,7 @@ impl FeedHealth {
         }
         if other.last_error.is_some() {
             self.last_error.clone_from(&other.last_error);
+            self.last_status = other.last_status;
         }
     }
 }

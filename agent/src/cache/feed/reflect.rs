@@ -432,6 +432,7 @@ impl<R: Resource> Reflector<R> {
             health.reading = None;
             health.errors += 1;
             health.last_error = Some(message.into());
+            health.last_status = error.status();
         });
     }
 

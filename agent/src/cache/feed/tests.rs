@@ -406,6 +406,7 @@ async fn nothing_is_synced_while_one_kind_is_refused() {
     let health = fed.cache.health();
     assert!(health.of(Kind::Pods).synced && !health.of(Kind::Nodes).synced && !health.is_synced());
     assert!(health.of(Kind::Nodes).last_error.unwrap().contains("403 nodes is forbidden"));
+    assert_eq!(health.of(Kind::Nodes).last_status, Some(403));
 }
 
 #[tokio::test(start_paused = true)]

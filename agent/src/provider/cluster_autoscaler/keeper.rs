@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::groups::Settings;
 use super::templates::Templates;
 use crate::cache::Cache;
+use crate::client::said;
 use crate::clock::Clock;
 use crate::lease::Term;
 
@@ -164,7 +165,7 @@ impl Keeper {
 
 async fn within<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, String> {
     match tokio::time::timeout(PATIENCE, call).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Ok(answer) => answer.map_err(|error| said(&error)),
         Err(_) => Err(format!("no answer within {PATIENCE:?}")),
     }
 }
