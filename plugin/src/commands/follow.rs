@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use rotate_agent::clock::Clock;
-use rotate_shared::{Code, Phase, Rotation, exit};
+use rotate_shared::{Code, Phase, Problem, Rotation, exit};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -75,14 +75,11 @@ pub(super) async fn until_over(
     mut each: impl FnMut(&Rotation) -> Result<(), Failure>,
 ) -> Result<Followed, Failure> {
     let mut progress = Progress::new(session.console);
-    let order: Vec<String> = rotations.iter().map(|rotation| rotation.id.clone()).collect();
-    let mut known: BTreeMap<String, Rotation> = BTreeMap::new();
-    for rotation in rotations {
-        progress.update(&rotation, session.clock.now());
-        each(&rotation)?;
-        known.insert(rotation.id.clone(), rotation);
+    for rotation in &rotations {
+        progress.update(rotation, session.clock.now());
+        each(rotation)?;
     }
-    let (mut news, _watchers) = watch(&connected.agent, session.clock, &known);
+    let (mut news, _watchers) = watch(&connected.agent, session.clock, &rotations);
     let time_is_up = async {
         match timeout {
             Some(timeout) => session.clock.sleep(timeout).await,
@@ -93,23 +90,22 @@ pub(super) async fn until_over(
     let interrupted = interrupted().fuse();
     tokio::pin!(interrupted);
     let mut lost = BTreeSet::new();
-    let states = |known: &BTreeMap<String, Rotation>| order.iter().map(|id| known[id].clone()).collect::<Vec<_>>();
     let followed = loop {
-        if known.values().all(|rotation| rotation.phase.is_terminal()) {
-            break Followed::Over(states(&known));
+        if progress.states().iter().all(|rotation| rotation.phase.is_terminal()) {
+            break Followed::Over(progress.states().to_vec());
         }
         tokio::select! {
             biased;
             () = &mut interrupted => {
                 progress.finish();
-                let left = match connected.embedded {
-                    true => embedded::leave(session, &connected.agent, states(&known)).await,
-                    false => states(&known),
-                };
-                break Followed::Interrupted(left);
+                let states = progress.states().to_vec();
+                break Followed::Interrupted(match connected.embedded {
+                    true => embedded::leave(session, &connected.agent, states).await,
+                    false => states,
+                });
             }
             news = news.recv() => {
-                let Some(news) = news else { break Followed::Over(states(&known)) };
+                let Some(news) = news else { break Followed::Over(progress.states().to_vec()) };
                 let rotation = match news {
                     News::State(rotation) => *rotation,
                     News::Lost(which, failure) => {
@@ -128,18 +124,23 @@ pub(super) async fn until_over(
                     }
                     News::Over(failure) => {
                         progress.finish();
-                        say(session, connected, &states(&known), "The agent was lost");
+                        // Of one that is gone there is nothing to follow; others of its batch go on.
+                        match &failure {
+                            Failure::Problem(problem) if problem.code == Code::NotFound => {
+                                if rotations.len() > 1 {
+                                    say(session, connected, progress.states(), "Following ended");
+                                }
+                            }
+                            _ => say(session, connected, progress.states(), "The agent was lost"),
+                        }
                         return Err(failure);
                     }
                 };
-                let new = known.get(&rotation.id) != Some(&rotation);
-                if new {
-                    progress.update(&rotation, session.clock.now());
+                if progress.update(&rotation, session.clock.now()) {
                     each(&rotation)?;
-                    known.insert(rotation.id.clone(), rotation);
                 }
             }
-            () = &mut time_is_up => break Followed::TimedOut(states(&known)),
+            () = &mut time_is_up => break Followed::TimedOut(progress.states().to_vec()),
             () = session.clock.sleep(Duration::from_secs(1)) => progress.tick(session.clock.now()),
         }
     };
@@ -156,11 +157,11 @@ async fn interrupted() {
 }
 
 /// States as they come, until the watchers are dropped.
-fn watch(agent: &Agent, clock: Clock, known: &BTreeMap<String, Rotation>) -> (mpsc::Receiver<News>, JoinSet<()>) {
+fn watch(agent: &Agent, clock: Clock, known: &[Rotation]) -> (mpsc::Receiver<News>, JoinSet<()>) {
     let (sender, receiver) = mpsc::channel(64);
     let mut watchers = JoinSet::new();
     let live: Vec<String> =
-        known.values().filter(|rotation| !rotation.phase.is_terminal()).map(|rotation| rotation.id.clone()).collect();
+        known.iter().filter(|rotation| !rotation.phase.is_terminal()).map(|rotation| rotation.id.clone()).collect();
     if live.len() > MOST_STREAMS {
         watchers.spawn(poll(agent.clone(), clock, live, sender));
     } else {
@@ -225,17 +226,34 @@ async fn stream(agent: Agent, clock: Clock, id: String, sender: mpsc::Sender<New
 /// Many rotations by asking for all of them.
 async fn poll(agent: Agent, clock: Clock, ids: Vec<String>, sender: mpsc::Sender<News>) {
     let mut retry = Retry::new(clock);
-    loop {
+    // Those that are not over, and since when they are not there.
+    let mut live: BTreeMap<String, Option<Timestamp>> = ids.into_iter().map(|id| (id, None)).collect();
+    while !live.is_empty() {
         match agent.rotations().await {
             Ok(rotations) => {
                 if retry.is_lost() && sender.send(News::Back(String::new())).await.is_err() {
                     return;
                 }
                 retry.succeeded();
-                for rotation in rotations.into_iter().filter(|rotation| ids.contains(&rotation.id)) {
+                let now = clock.now();
+                live.values_mut().for_each(|missing| *missing = missing.or(Some(now)));
+                for rotation in rotations {
+                    let Some(missing) = live.get_mut(&rotation.id) else { continue };
+                    *missing = None;
+                    if rotation.phase.is_terminal() {
+                        live.remove(&rotation.id);
+                    }
                     if sender.send(News::State(Box::new(rotation))).await.is_err() {
                         return;
                     }
+                }
+                // As with a single one: what another agent does not see yet is waited for.
+                let gone =
+                    live.iter().find(|(_, missing)| missing.is_some_and(|since| now.duration_since(since) >= LASTING));
+                if let Some((id, _)) = gone {
+                    let problem = Problem::new(Code::NotFound, format!("rotations {id:?} not found"));
+                    let _ = sender.send(News::Over(problem.into())).await;
+                    return;
                 }
                 clock.sleep(POLL).await;
             }

@@ -22,15 +22,14 @@ use super::{age, escape, live, rotation};
 /// More frames in a second than these nobody can read.
 const FRAMES: u8 = 10;
 
-/// What was last said of each rotation.
+/// The rotations as they were last known, and what was said of each.
 #[derive(Debug)]
 pub(crate) struct Progress {
     console: Console,
     frame: Option<ProgressBar>,
     said: BTreeMap<String, Vec<String>>,
-    /// The rotations in the order in which they were first told of.
-    order: Vec<String>,
-    known: BTreeMap<String, Rotation>,
+    /// In the order in which they were first told of.
+    states: Vec<Rotation>,
 }
 
 impl Progress {
@@ -42,13 +41,15 @@ impl Progress {
             ProgressBar::with_draw_target(None, target).with_style(style)
         });
         live::show(frame.clone());
-        Self { console, frame, said: BTreeMap::new(), order: Vec::new(), known: BTreeMap::new() }
+        Self { console, frame, said: BTreeMap::new(), states: Vec::new() }
     }
 
-    /// Shows the present state.
-    pub(crate) fn update(&mut self, rotation: &Rotation, now: Timestamp) {
-        if self.known.insert(rotation.id.clone(), rotation.clone()).is_none() {
-            self.order.push(rotation.id.clone());
+    /// Shows the present state. Whether it is another one than before.
+    pub(crate) fn update(&mut self, rotation: &Rotation, now: Timestamp) -> bool {
+        match self.states.iter_mut().find(|known| known.id == rotation.id) {
+            Some(known) if known == rotation => return false,
+            Some(known) => known.clone_from(rotation),
+            None => self.states.push(rotation.clone()),
         }
         let lines = plain(rotation, now);
         let keys: Vec<String> = lines.iter().map(|line| line.key.clone()).collect();
@@ -60,6 +61,12 @@ impl Progress {
                 self.console.note(&line.text);
             }
         }
+        true
+    }
+
+    /// The last known states, in the order in which the rotations were first told of.
+    pub(crate) fn states(&self) -> &[Rotation] {
+        &self.states
     }
 
     /// Lets ages grow on a terminal; elsewhere nothing is said between changes.
@@ -77,9 +84,8 @@ impl Progress {
 
     fn redraw(&self, now: Timestamp) {
         let Some(shown) = &self.frame else { return };
-        let rotations: Vec<&Rotation> = self.order.iter().filter_map(|id| self.known.get(id)).collect();
         let (rows, columns) = screen::size();
-        let lines: Vec<String> = frame::frame(&rotations, now, Size { rows, columns })
+        let lines: Vec<String> = frame::frame(&self.states, now, Size { rows, columns })
             .into_iter()
             .map(|line| {
                 // A line that breaks is not taken away whole: where its longer form has no room it stays as it is.

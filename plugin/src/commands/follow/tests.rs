@@ -129,9 +129,16 @@ impl Transport for Script {
 /// Follows one rotation; gives what was told of it, in short.
 async fn told(script: &Script) -> Vec<String> {
     let clock = Clock::system();
-    let (sender, mut receiver) = mpsc::channel(64);
     let agent = Agent::new(script.clone(), clock);
-    let following = tokio::spawn(stream(agent, clock, "a".to_owned(), sender));
+    all_told(|sender| stream(agent, clock, "a".to_owned(), sender)).await
+}
+
+/// What is told until nothing more is, in short.
+async fn all_told<F: Future<Output = ()> + Send + 'static>(
+    follow: impl FnOnce(mpsc::Sender<News>) -> F,
+) -> Vec<String> {
+    let (sender, mut receiver) = mpsc::channel(64);
+    let following = tokio::spawn(follow(sender));
     let mut told = Vec::new();
     while let Some(news) = receiver.recv().await {
         told.push(match news {
@@ -222,4 +229,60 @@ async fn an_agent_that_is_asked_too_much_for_a_while_is_followed_again() {
     };
     assert_eq!(told_after(5).await, ["Succeeded"], "nobody need know");
     assert_eq!(told_after(45).await, ["lost", "back", "Succeeded"]);
+}
+
+/// Lists these rotations, one list after the other; the last stays. `None`: it cannot be reached.
+#[derive(Debug)]
+struct Lists(Mutex<VecDeque<Option<Vec<Rotation>>>>);
+
+impl Transport for Lists {
+    fn send(&self, _: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
+        let mut lists = self.0.lock().expect("nobody panics with it");
+        let next = if lists.len() > 1 { lists.pop_front().flatten() } else { lists[0].clone() };
+        let answer = match next {
+            None => Err(TransportError::Unreachable { at: "x".to_owned(), reason: "gone".to_owned() }),
+            Some(items) => {
+                let list = serde_json::json!({"apiVersion": rotate_shared::API_VERSION, "kind": "RotationList", "items": items});
+                let body = futures::stream::iter([Ok(Bytes::from(list.to_string()))]).boxed();
+                let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+                Ok(Answer { status: 200, version, retry_after: None, body })
+            }
+        };
+        futures::future::ready(answer).boxed()
+    }
+}
+
+/// Asks for rotations `a` and `b` together; gives what was told of them, and how many seconds that took.
+async fn polled(lists: impl IntoIterator<Item = Option<Vec<Rotation>>>) -> (Vec<String>, i64) {
+    let clock = Clock::system();
+    let agent = Agent::new(Lists(Mutex::new(lists.into_iter().collect())), clock);
+    let begun = clock.now();
+    let ids = ["a", "b"].map(str::to_owned).to_vec();
+    let told = all_told(|sender| poll(agent, clock, ids, sender)).await;
+    (told, clock.now().duration_since(begun).as_secs())
+}
+
+fn named(id: &str, phase: Phase) -> Rotation {
+    Rotation { id: id.to_owned(), ..at(phase) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_one_that_is_gone_is_waited_for_but_not_for_long() {
+    let both = || Some(vec![named("a", Phase::Draining), named("b", Phase::Draining)]);
+    let one = || Some(vec![named("a", Phase::Succeeded)]);
+    let (told, seconds) = polled([both(), one()]).await;
+    assert_eq!(told, ["Draining", "Draining", "Succeeded", "rotations \"b\" not found"]);
+    assert_eq!(seconds, 12);
+    // For a moment only: it is there again.
+    let (told, _) = polled([one(), None, Some(vec![named("b", Phase::Succeeded)])]).await;
+    assert_eq!(told, ["Succeeded", "lost", "back", "Succeeded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_those_that_are_over_need_not_be_there_any_longer() {
+    let left = |phase| Some(vec![named("b", phase)]);
+    let begun = Some(vec![named("a", Phase::Succeeded), named("b", Phase::Draining)]);
+    let later = std::iter::repeat_n(left(Phase::Draining), 30).chain([left(Phase::Succeeded)]);
+    let (told, seconds) = polled([begun].into_iter().chain(later)).await;
+    assert_eq!((told.len(), told.last().map(String::as_str), seconds), (33, Some("Succeeded"), 64));
 }

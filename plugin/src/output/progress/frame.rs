@@ -20,7 +20,7 @@ pub(super) struct Size {
 }
 
 /// The lines for these rotations, those that are over included: as many as there is room for, none longer than it.
-pub(super) fn frame(rotations: &[&Rotation], now: Timestamp, size: Size) -> Vec<String> {
+pub(super) fn frame(rotations: &[Rotation], now: Timestamp, size: Size) -> Vec<String> {
     // A character in the last column makes some terminals wrap.
     let columns = size.columns.saturating_sub(1).max(1);
     let lines = match rotations {
@@ -56,8 +56,8 @@ fn one(rotation: &Rotation, now: Timestamp, columns: usize) -> Vec<String> {
     lines
 }
 
-fn several(rotations: &[&Rotation], now: Timestamp, rows: usize, columns: usize) -> Vec<String> {
-    let mut live: Vec<&&Rotation> = rotations.iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
+fn several(rotations: &[Rotation], now: Timestamp, rows: usize, columns: usize) -> Vec<String> {
+    let mut live: Vec<&Rotation> = rotations.iter().filter(|rotation| !rotation.phase.is_terminal()).collect();
     // Those that wait for their turn have nothing to tell.
     live.sort_by_key(|rotation| rotation.phase == Phase::Queued);
     // The summary, the line of what is left out, and one that the cursor may be on.
@@ -78,7 +78,7 @@ fn several(rotations: &[&Rotation], now: Timestamp, rows: usize, columns: usize)
 }
 
 /// A line each; the names without this at their end.
-fn table(rotations: &[&&Rotation], now: Timestamp, domain: &str) -> Vec<String> {
+fn table(rotations: &[&Rotation], now: Timestamp, domain: &str) -> Vec<String> {
     let cells: Vec<[String; 4]> = rotations
         .iter()
         .map(|rotation| {
@@ -96,7 +96,7 @@ fn table(rotations: &[&&Rotation], now: Timestamp, domain: &str) -> Vec<String> 
         .collect();
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 4] = std::array::from_fn(width);
-    let line = |(rotation, row): (&&&Rotation, &[String; 4])| {
+    let line = |(rotation, row): (&&Rotation, &[String; 4])| {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths) {
             line.push_str(&format!("{cell:<width$}", width = width + GAP));
@@ -110,7 +110,7 @@ fn table(rotations: &[&&Rotation], now: Timestamp, domain: &str) -> Vec<String> 
 }
 
 /// What all names have in common from a dot on to their end, `.eu-west-1.compute.internal`.
-fn common_domain<'a>(rotations: &[&'a Rotation]) -> &'a str {
+fn common_domain(rotations: &[Rotation]) -> &str {
     let Some((first, others)) = rotations.split_first() else { return "" };
     let dots = first.node.match_indices('.').map(|(at, _)| &first.node[at..]);
     let mut domains = dots.filter(|domain| others.iter().all(|other| other.node.ends_with(domain)));
@@ -118,7 +118,7 @@ fn common_domain<'a>(rotations: &[&'a Rotation]) -> &'a str {
 }
 
 /// `5 nodes: 2 done, 1 in work, 2 queued (3m5s)`, with a bar of how many are over.
-fn summary(rotations: &[&Rotation], now: Timestamp) -> String {
+fn summary(rotations: &[Rotation], now: Timestamp) -> String {
     const CELLS: usize = 20;
     let count = |holds: fn(&Rotation) -> bool| rotations.iter().filter(|rotation| holds(rotation)).count();
     let done = count(|rotation| rotation.phase == Phase::Succeeded);

@@ -56,8 +56,7 @@ fn rotations(phases: &[Phase]) -> Vec<Rotation> {
 }
 
 fn framed(rotations: &[Rotation], rows: usize, columns: usize) -> Vec<String> {
-    let shown: Vec<&Rotation> = rotations.iter().collect();
-    frame::frame(&shown, now(), Size { rows, columns })
+    frame::frame(rotations, now(), Size { rows, columns })
 }
 
 #[test]
