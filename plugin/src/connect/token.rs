@@ -172,8 +172,8 @@ fn used_until(asked: Timestamp, lifetime_seconds: i64) -> Timestamp {
     asked.saturating_add(used).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether this is a token made out to the agent (`kubectl create token --audience`). Any other is the API server's
-/// alone.
+/// Whether this is a token made out to the agent alone (`kubectl create token --audience`). Any other is the API server's:
+/// of one that is made out to both the agent could make use there.
 pub(crate) fn is_for_agent(token: &str) -> bool {
     #[derive(Deserialize)]
     struct Claims {
@@ -182,7 +182,7 @@ pub(crate) fn is_for_agent(token: &str) -> bool {
     let Some(payload) = token.split('.').nth(1).and_then(base64url) else { return false };
     match serde_json::from_slice::<Claims>(&payload) {
         Ok(Claims { aud: serde_json::Value::String(one) }) => one == names::AUDIENCE,
-        Ok(Claims { aud: serde_json::Value::Array(several) }) => several.iter().any(|one| one == names::AUDIENCE),
+        Ok(Claims { aud: serde_json::Value::Array(several) }) => several == [names::AUDIENCE],
         _ => false,
     }
 }
@@ -224,11 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_token_made_out_to_the_agent_is_shown_to_it() {
-        // {"aud":["kubectl-rotate.dev"]}, {"aud":"kubectl-rotate.dev"}, {"aud":["https://kubernetes.default.svc"]}
+    fn only_a_token_made_out_to_the_agent_alone_is_shown_to_it() {
+        // {"aud":["kubectl-rotate.dev"]}, {"aud":"kubectl-rotate.dev"}
         assert!(is_for_agent("e30.eyJhdWQiOlsia3ViZWN0bC1yb3RhdGUuZGV2Il19.c2ln"));
         assert!(is_for_agent("e30.eyJhdWQiOiJrdWJlY3RsLXJvdGF0ZS5kZXYifQ.c2ln"));
-        assert!(!is_for_agent("e30.eyJhdWQiOlsiaHR0cHM6Ly9rdWJlcm5ldGVzLmRlZmF1bHQuc3ZjIl19.c2ln"));
+        // {"aud":["https://kubernetes.default.svc"]}, {"aud":["https://kubernetes.default.svc","kubectl-rotate.dev"]}
+        let server = "eyJhdWQiOlsiaHR0cHM6Ly9rdWJlcm5ldGVzLmRlZmF1bHQuc3ZjIl19";
+        let both = "eyJhdWQiOlsiaHR0cHM6Ly9rdWJlcm5ldGVzLmRlZmF1bHQuc3ZjIiwia3ViZWN0bC1yb3RhdGUuZGV2Il19";
+        assert_eq!(
+            base64url(both).as_deref(),
+            Some(&br#"{"aud":["https://kubernetes.default.svc","kubectl-rotate.dev"]}"#[..])
+        );
+        for payload in [server, both, "eyJhdWQiOltdfQ"] {
+            assert!(!is_for_agent(&format!("e30.{payload}.c2ln")), "{payload}");
+        }
         for text in ["", "secret", "a.b.c", "e30.e30.e30"] {
             assert!(!is_for_agent(text), "{text}");
         }
