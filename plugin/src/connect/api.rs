@@ -17,7 +17,7 @@ use rotate_shared::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::sse::{Decoder, Event};
+use super::sse::{Decoder, Event, TooLong};
 use super::{Answer, Ask, Transport, TransportError, trace};
 use crate::args::RotationRef;
 use crate::failure::Failure;
@@ -180,7 +180,10 @@ impl Agent {
                 Ok(Told { event: event.id, rotation })
             };
             let events: Vec<Result<Told, Failure>> = match piece {
-                Ok(piece) => decoder.feed(&piece).into_iter().map(told).collect(),
+                Ok(piece) => match decoder.feed(&piece) {
+                    Ok(events) => events.into_iter().map(told).collect(),
+                    Err(TooLong) => vec![Err(TransportError::BrokeOff("an event is far too long".to_owned()).into())],
+                },
                 Err(error) => vec![Err(error.into())],
             };
             futures::stream::iter(events)

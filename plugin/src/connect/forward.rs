@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use http::{HeaderValue, Request, StatusCode, header};
-use http_body_util::{BodyExt, BodyStream, Full};
+use http_body_util::{BodyExt, BodyStream, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use super::api_server::ApiServer;
 use super::token::Source;
-use super::{Answer, Ask, Transport, TransportError};
+use super::{Answer, Ask, READ, Transport, TransportError};
 use crate::failure::Failure;
 use pods::{KubePods, Line, Pods};
 
@@ -35,6 +35,8 @@ use pods::{KubePods, Line, Pods};
 const FORWARD: Duration = Duration::from_secs(15);
 /// For what the kubelet says of a forward that has broken.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// An agent says no more than that it lives.
+const SIGN_OF_LIFE: usize = 64 << 10;
 /// How often a request that was not answered is sent anew: each of two agents may go away meanwhile, and one come.
 const TRIES: usize = 4;
 /// Whom the agent is told that it is: what it listens as.
@@ -208,7 +210,10 @@ impl Shared {
             .exchange(connection, &Ask::new(http::Method::GET, "/livez"), None)
             .await
             .map_err(|broken| Failure::AgentUnreachable(broken.reason))?;
-        let whole = answer.into_body().collect().await;
+        // Else there is no next request on this connection; its text does not matter.
+        let whole = timeout(READ, Limited::new(answer.into_body(), SIGN_OF_LIFE).collect()).await;
+        let whole =
+            whole.map_err(|_| Failure::AgentUnreachable(format!("no sign of life within {} s", READ.as_secs())))?;
         whole.map_err(|error| Failure::AgentUnreachable(error.to_string()))?;
         Ok(connection)
     }

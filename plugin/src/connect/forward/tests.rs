@@ -238,6 +238,23 @@ async fn a_change_goes_only_where_somebody_listens() {
     assert_eq!(told.as_deref(), Ok("b"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_wait_for_a_sign_of_life_without_end() {
+    let endless = |piece: &'static [u8], times: usize| {
+        Router::new().fallback(async move || {
+            let pieces = futures::stream::repeat_with(move || Ok::<_, std::io::Error>(piece)).take(times);
+            Body::from_stream(pieces.chain(futures::stream::pending())).into_response()
+        })
+    };
+    for agent in [endless(b"o", 1), endless(&[b'o'; 1 << 10], usize::MAX)] {
+        let pods = FakePods::new(&[&["a", "b"]], [("a", Does::Answers(agent)), ("b", named("b"))]);
+        let forward = pods.forward();
+        let change = forward.send(Ask::new(Method::POST, "/v1/rotations"));
+        let told = timeout(Duration::from_secs(60), async { text(change.await).await }).await;
+        assert_eq!(told.expect("it ends").as_deref(), Ok("b"));
+    }
+}
+
 /// A cluster that gives out tokens, and how many it gave.
 fn issuing() -> (ApiServer, Sim) {
     let sim = Sim::start(Settings::default());
