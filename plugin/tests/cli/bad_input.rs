@@ -57,6 +57,12 @@ fn no_agent_says_how_to_get_to_one() {
     }
 }
 
+/// As kubectl says it.
+fn not_listening(url: &str) -> String {
+    let at = url.trim_start_matches("http://");
+    format!("error: the connection to the server {at} was refused - did you specify the right host or port?")
+}
+
 #[test]
 fn no_cluster_is_told_apart_from_no_agent() {
     refused(
@@ -66,9 +72,7 @@ fn no_cluster_is_told_apart_from_no_agent() {
          --kubeconfig FILE or --server URL",
     );
     let nobody = nobody();
-    let at = nobody.trim_start_matches("http://");
-    let why = format!("error: the connection to the server {at} was refused - did you specify the right host or port?");
-    refused(&["status", "--server", &nobody], 1, &why);
+    refused(&["status", "--server", &nobody], 1, &not_listening(&nobody));
 }
 
 #[test]
@@ -192,7 +196,7 @@ fn of_several_kubeconfigs_one_that_is_not_there_is_passed_over() {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
     let output = command.env_clear().env("KUBECONFIG", list).args(["plan", "node", "a"]).output().expect("it runs");
     let stderr = String::from_utf8(output.stderr).expect("text");
-    assert!(stderr.contains(&format!("error: the API server at {url}")), "{stderr}");
+    assert!(stderr.contains(&not_listening(&url)), "{stderr}");
 }
 
 #[test]
@@ -211,10 +215,7 @@ fn a_kubeconfig_that_is_not_there_is_named() {
 #[test]
 fn a_cluster_that_does_not_answer_is_named() {
     let url = nobody();
-    let run = rotate(&["node", "a", "--yes", "--embedded", "--server", &url]);
-    assert_eq!(run.code, Some(1));
-    assert!(run.stderr.starts_with(&format!("error: the API server at {url}")), "{}", run.stderr);
-    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    refused(&["node", "a", "--yes", "--embedded", "--server", &url], 1, &not_listening(&url));
 }
 
 #[test]
