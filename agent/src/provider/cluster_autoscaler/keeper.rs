@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -22,6 +23,9 @@ use crate::lease::Term;
 
 /// How often it is looked for what has changed.
 const EVERY: Duration = Duration::from_secs(180);
+/// How long it is not looked for again: terms change with each renewal, every few seconds, and to look means to look at
+/// every node.
+const REST: Duration = Duration::from_secs(15);
 /// As long as any call of a leader may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -89,18 +93,19 @@ impl Keeper {
     pub async fn run(mut self) {
         self.cache.synced().await;
         let (clock, mut term) = (self.clock, self.term.clone());
-        let mut led = None;
+        let (mut led, mut due) = (None, Timestamp::MIN);
         loop {
             let number = term.borrow_and_update().map(|term| term.number);
             if number != led {
                 // Whoever led before may have written.
                 self.version = None;
-                led = number;
+                (led, due) = (number, Timestamp::MIN);
             }
             if self.version.is_none() {
                 self.read().await;
             }
-            if self.leads() {
+            if self.leads() && clock.now() >= due {
+                due = clock.now().saturating_add(REST).unwrap_or(Timestamp::MAX);
                 self.write().await;
             }
             tokio::select! {

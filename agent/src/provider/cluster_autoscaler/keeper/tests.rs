@@ -66,6 +66,24 @@ async fn the_leader_alone_writes_and_only_what_is_new() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewed_lease_is_no_reason_to_look_at_all_nodes_again() {
+    let world = World::start(testing::state([web("n1", "4")], []));
+    let renew = async |seconds: u64| {
+        for _ in 0..seconds / 2 {
+            world.term.send_replace(term(1));
+            world.clock.sleep(Duration::from_secs(2)).await;
+        }
+    };
+    renew(4).await;
+    assert_eq!(world.writes(), 1);
+    world.cache.write(|state| state.apply_node(web("n1", "2")));
+    renew(8).await;
+    assert_eq!(world.writes(), 1);
+    renew(8).await;
+    assert_eq!(world.writes(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_groups_nothing_is_written_ever() {
     let world = World::start(testing::state([testing::node("n1", &json!({}))], []));
     world.term.send_replace(term(1));
