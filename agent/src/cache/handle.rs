@@ -65,6 +65,12 @@ impl Cache {
         self.health.borrow().clone()
     }
 
+    /// Whether every kind was read completely once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.health.borrow().is_synced()
+    }
+
     /// Waits until every kind was read completely once.
     pub async fn synced(&self) {
         // The sender lives as long as this handle.

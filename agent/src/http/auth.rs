@@ -60,16 +60,20 @@ pub(crate) fn routes() -> std::collections::BTreeSet<(http::Method, String)> {
 /// Puts the control API behind the API server's judgement.
 pub(crate) fn guard(router: Router, client: Client, clock: Clock, traffic: Arc<Traffic>) -> Router {
     let gate = Arc::new(Gate::new(Door::new(clock, traffic), client));
-    router.layer(middleware::from_fn_with_state(gate, check)).layer(middleware::from_fn(problem::contain))
+    router.layer(middleware::from_fn_with_state(gate, async |State(gate): State<Arc<Gate>>, request, next| {
+        problem::contain(check(&gate, request, next)).await
+    }))
 }
 
 /// Keeps browsers away from a port without authentication: pages of other origins, and names rebound to loopback.
 pub(crate) fn guard_open(router: Router, clock: Clock, traffic: Arc<Traffic>) -> Router {
     let door = Arc::new(Door::new(clock, traffic));
-    router.layer(middleware::from_fn_with_state(door, check_local)).layer(middleware::from_fn(problem::contain))
+    router.layer(middleware::from_fn_with_state(door, async |State(door): State<Arc<Door>>, request, next| {
+        problem::contain(check_local(door, request, next)).await
+    }))
 }
 
-async fn check_local(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+async fn check_local(door: Arc<Door>, mut request: Request, next: Next) -> Response {
     if let Err(refusal) = strict::check(&request) {
         door.traffic.refuse(Refused::Ambiguous);
         return refusal.into_response();
@@ -85,8 +89,8 @@ async fn check_local(State(door): State<Arc<Door>>, mut request: Request, next: 
     Refusal::new(Code::Forbidden, "without authentication only programs on this machine are answered").into_response()
 }
 
-async fn check(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
-    match admit(&gate, &mut request).await {
+async fn check(gate: &Arc<Gate>, mut request: Request, next: Next) -> Response {
+    match admit(gate, &mut request).await {
         Ok(Some(slot)) => until_sent(next.run(request).await, slot),
         Ok(None) => next.run(request).await,
         Err(refusal) => {
@@ -95,7 +99,7 @@ async fn check(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) 
                 Code::Forbidden => gate.door.traffic.refuse(Refused::Forbidden),
                 _ => {}
             }
-            tell_version(refusal.into_response()).await
+            tell_version(refusal.into_response())
         }
     }
 }

@@ -1,5 +1,9 @@
 //! The control API's routes.
 
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
@@ -29,13 +33,19 @@ pub(crate) fn router(api: Api) -> Router {
         .route("/v1/cache", get(health::cache))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
-        .with_state(api)
-        .layer(middleware::from_fn(problem::contain))
-        .layer(middleware::map_response(tell_version))
+        .with_state(Arc::new(api))
+        .layer(middleware::from_fn(async |request, next: Next| tell_version(problem::contain(next.run(request)).await)))
+}
+
+/// For handlers that take it as their own. Those of short answers share it: its clone is dear, and is made with each request.
+impl FromRef<Arc<Self>> for Api {
+    fn from_ref(api: &Arc<Self>) -> Self {
+        Self::clone(api)
+    }
 }
 
 /// A caller of another version finds out from whatever it asked.
-pub(super) async fn tell_version(mut response: Response) -> Response {
+pub(super) fn tell_version(mut response: Response) -> Response {
     let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
     response.headers_mut().insert(HeaderName::from_static(names::VERSION_HEADER), version);
     response

@@ -71,6 +71,10 @@ impl Api {
 
     /// What the cache has not read yet, if anything.
     pub(super) fn unsynced(&self) -> Option<String> {
+        // Asked with each request.
+        if self.cache.is_synced() {
+            return None;
+        }
         let health = self.cache.health();
         let unread: Vec<_> = health
             .kinds()

@@ -1,6 +1,7 @@
 //! The ops port: liveness, readiness, version and metrics; no names of nodes or Pods.
 
 use axum::extract::State;
+use axum::middleware::Next;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use http::StatusCode;
@@ -18,7 +19,7 @@ pub(crate) fn router(api: Api) -> Router {
         .route("/metrics", get(metrics))
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
-        .layer(middleware::from_fn(problem::contain))
+        .layer(middleware::from_fn(async |request, next: Next| problem::contain(next.run(request)).await))
         // Not within that layer: its refusal is a text for people and the kubelet, not a problem document.
         .route("/readyz", get(ready))
         .with_state(api)

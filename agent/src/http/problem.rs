@@ -4,8 +4,6 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 
 use axum::Json;
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
@@ -120,9 +118,10 @@ pub(crate) async fn no_method(method: Method, uri: Uri) -> Refusal {
         .status(StatusCode::METHOD_NOT_ALLOWED)
 }
 
-/// The outermost layer: a panic ends one request and not the agent, and no error leaves in another form.
-pub(crate) async fn contain(request: Request, next: Next) -> Response {
-    let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+/// Goes around all that answers: a panic ends one request and not the agent, and no error leaves in another form. No layer
+/// of its own: each layer of a router copies for each request all that it is around.
+pub(crate) async fn contain(answer: impl Future<Output = Response>) -> Response {
+    let response = match AssertUnwindSafe(answer).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
             tracing::error!(panic = said(&*panic), "a request handler panicked");

@@ -12,6 +12,7 @@ use super::super::testing::{self, get, json, post, problem, send};
 use super::*;
 use crate::cache::Kind;
 use crate::cache::feed::Feeds;
+use crate::surge;
 
 #[tokio::test]
 async fn version_is_what_was_built() {
@@ -227,15 +228,46 @@ async fn the_fleet_is_listed_by_name_and_selected_by_label() {
     assert_eq!(node.pods_revision.as_deref(), Some("42"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn each_change_is_in_the_very_next_answer_about_a_node() {
+    use serde_json::{Value, json};
+
+    let api = testing::with_nodes([testing::node("cand", &[])]);
+    let told = async || {
+        let node: NodeSummary = testing::json(get(&api, "/v1/nodes/cand").await).await;
+        (node.ready, node.pods.unwrap(), node.movable_pods.unwrap(), node.blockers.unwrap())
+    };
+    let pod = |over: &Value| api.cache.write(|state| state.apply_pod(&surge::testing::pod("shop", "web", over).view()));
+    assert_eq!(told().await, (true, 0, 0, 0));
+    pod(&json!({}));
+    assert_eq!(told().await, (true, 1, 1, 0));
+    pod(&json!({"spec": {"volumes": [{"name": "scratch", "emptyDir": {}}]}}));
+    assert_eq!(told().await, (true, 1, 1, 1));
+    let marked = json!({"annotations": {names::KARPENTER_DO_NOT_DISRUPT: "10m"}});
+    pod(&json!({"metadata": marked, "status": {"startTime": api.clock.now().to_string()}}));
+    assert_eq!(told().await, (true, 1, 1, 1));
+    api.clock.sleep(Duration::from_secs(601)).await;
+    assert_eq!(told().await, (true, 1, 1, 0), "its mark has ended");
+    pod(&json!({"spec": {"schedulerName": "volcano"}, "metadata": {"deletionTimestamp": surge::testing::CREATED}}));
+    assert_eq!(told().await, (true, 1, 1, 0), "it goes by itself");
+    api.cache.write(|state| state.note_unreadable(surge::testing::unreadable("web", "cand")));
+    assert_eq!(told().await, (true, 1, 1, 1));
+    api.cache.write(|state| {
+        state.remove_pod("web");
+        state.apply_node(crate::cache::Node { ready: false, ..testing::node("cand", &[]) });
+    });
+    assert_eq!(told().await, (false, 0, 0, 0));
+}
+
 #[tokio::test]
 async fn a_fleet_of_many_nodes_lets_others_go_on_while_it_is_listed() {
-    let api = testing::with_nodes((0..20).map(|number| testing::node(&format!("n{number}"), &[])));
+    let api = testing::with_nodes((0..200).map(|number| testing::node(&format!("n{number}"), &[])));
     let mut answer = std::pin::pin!(get(&api, "/v1/nodes"));
     let begun = std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context).is_pending())).await;
     assert!(begun, "not answered in one go");
-    api.cache.write(|state| state.remove_node("n9", "uid-n9"));
+    api.cache.write(|state| state.remove_node("n99", "uid-n99"));
     let list: NodeList = json(answer.await).await;
-    assert_eq!(list.items.len(), 19, "n9 is the last, and gone by then");
+    assert_eq!(list.items.len(), 199, "n99 is the last, and gone by then");
 }
 
 #[tokio::test]
@@ -260,7 +292,7 @@ async fn a_panic_is_a_problem_and_the_agent_lives_on() {
     let api = testing::synced();
     let router = Router::new()
         .route("/panic", axum::routing::get(async || -> &'static str { panic!("the shelf fell") }))
-        .layer(middleware::from_fn(problem::contain));
+        .layer(middleware::from_fn(async |request, next: Next| problem::contain(next.run(request)).await));
     let response = router.oneshot(Request::get("/panic").body(Body::empty()).unwrap()).await.unwrap();
     let problem = problem(response).await;
     assert_eq!(problem.code, Code::Internal);
