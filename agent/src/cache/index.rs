@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! UID ─▶ Entry ─┬─ template ─▶ namespace, owner, name prefix, labels, claims, shape; its Pods (`template`)
-//!               └─ node ─────▶ NodeSlot { Node?, its Pods, sums: usage, movable, real } (`node`)
+//!               └─ node ─────▶ NodeSlot { Node?, its Pods, sums: usage, movable, real, blocked } (`node`)
 //! ```
 //!
 //! Everything that is shared is kept as bytes that are their own key (`blobs`, `codec`): a Pod is looked up and compared
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-pub use self::answers::{AntiAffine, ShapeId};
+pub use self::answers::{AntiAffine, ShapeId, Tally};
 pub use self::build::Builder;
 pub use self::relist::{Held, Partition, Relist, ShardRange, shard_hash};
 pub use self::unreadable::Unreadable;
@@ -402,9 +402,8 @@ impl State {
             .all()
             .iter()
             .filter_map(|id| {
-                let entry = self.pods.get(*id);
-                let part = self.judge(entry, slot);
-                (part != entry.place().part()).then_some((*id, part))
+                let part = self.judge(*id, slot);
+                (part != self.pods.get(*id).place().part()).then_some((*id, part))
             })
             .collect();
         for (id, part) in changed {

@@ -183,6 +183,20 @@ pub(crate) struct Subject<'a, S, T> {
     pub(crate) owner: Option<&'a Owner<S>>,
     pub(crate) shape: &'a Shape<T>,
     pub(crate) placeholder: bool,
+    /// It is shutting down.
+    pub(crate) leaving: bool,
+}
+
+/// Whether a Pod stands in the way of a rotation with default options, its volumes not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// It does not.
+    #[default]
+    No,
+    /// By nothing but its mark as not to be disrupted, which ends at some time.
+    Dated,
+    /// It does.
+    Yes,
 }
 
 impl<S: Deref<Target = str>, T: Deref<Target = str>> Subject<'_, S, T> {
@@ -199,6 +213,23 @@ impl<S: Deref<Target = str>, T: Deref<Target = str>> Subject<'_, S, T> {
             && !self.shape.mirror
             && !self.owner.is_some_and(Owner::is_daemon_set)
             && !self.placeholder
+    }
+
+    /// What [`classify`] comes to without options and volumes, said in as many words as can be kept of each Pod.
+    pub(crate) fn blocked(&self, node: Option<&Node>) -> Blocked {
+        if self.leaving || !self.is_real() {
+            return Blocked::No;
+        }
+        let shape = self.shape;
+        let mark = shape.do_not_disrupt.as_deref().map_or(Blocked::No, do_not_disrupt::blocked);
+        let whatever_the_time = shape.scheduler.is_some()
+            || shape.pod_group
+            || shape.gated
+            || shape.local_storage
+            || shape.not_safe_to_evict
+            || !self.owner.is_some_and(recreates)
+            || node.is_some_and(|node| pin::is_pinned(shape, node));
+        if whatever_the_time { Blocked::Yes } else { mark }
     }
 }
 
@@ -217,7 +248,8 @@ pub fn is_real(pod: &Pod) -> bool {
 }
 
 fn subject(pod: &Pod) -> Subject<'_, Arc<str>, Box<str>> {
-    Subject { phase: pod.phase, owner: pod.owner.as_ref(), shape: &pod.shape, placeholder: pod.is_placeholder() }
+    let (placeholder, leaving) = (pod.is_placeholder(), pod.deleted.is_some());
+    Subject { phase: pod.phase, owner: pod.owner.as_ref(), shape: &pod.shape, placeholder, leaving }
 }
 
 /// Verdicts on all Pods of the candidate, by namespace and name.

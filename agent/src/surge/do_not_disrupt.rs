@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use jiff::{SignedDuration, Timestamp};
 use rotate_shared::names::KARPENTER_DO_NOT_DISRUPT as KEY;
 
+use super::classify::Blocked;
+
 /// The mark's value with a duration turned into the time at which it ends. As for Karpenter, one of a Pod that has not
 /// started has not begun, and stays as it is.
 pub(crate) fn dated(value: Cow<'_, str>, start: Option<Timestamp>) -> Cow<'_, str> {
@@ -35,6 +37,16 @@ pub(crate) fn holds(value: &str, now: Timestamp) -> Option<String> {
     }
 }
 
+/// Whether a mark holds, as far as that can be said without a look at the clock.
+pub(crate) fn blocked(value: &str) -> Blocked {
+    match value {
+        "true" => Blocked::Yes,
+        "false" => Blocked::No,
+        _ if value.parse::<Timestamp>().is_ok() => Blocked::Dated,
+        _ => Blocked::Yes,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +74,8 @@ mod tests {
         assert_eq!(holds("false", after(0)), None);
         for held in ["true", "5m", "soon"] {
             assert!(holds(held, after(0)).is_some_and(|said| said.contains(&format!("{held:?}"))), "{held}");
+            assert_eq!(blocked(held), Blocked::Yes, "{held}");
         }
+        assert_eq!((blocked(until), blocked("false")), (Blocked::Dated, Blocked::No));
     }
 }

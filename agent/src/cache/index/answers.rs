@@ -3,11 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::build::{Builder, labels_of};
+use super::codec::Reader;
+use super::node::NodeSlot;
 use super::{Counts, Id, State, Sum, shape, told};
 use crate::cache::selector::Labels;
 use crate::cache::shape::PodTerm;
-use crate::cache::{Node, Pdb, Pod};
+use crate::cache::{Node, Pdb, Pod, Shape};
+use crate::surge::classify::Blocked;
+use crate::surge::do_not_disrupt;
 
 /// Pods of a namespace that keep others away, all in the same way.
 #[derive(Clone, Debug)]
@@ -25,6 +31,18 @@ pub struct AntiAffine<'a> {
 /// A shape, as long as the state is not written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeId(Id);
+
+/// What is on a node, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// All Pods bound to it, finished ones too.
+    pub pods: u32,
+    /// What would have to move off it, as [`State::movable`] says.
+    pub movable: Sum,
+    /// Pods that stand in the way of a rotation with default options: those that [`crate::surge::classify::classify`] blocks
+    /// without a look at their volumes.
+    pub blocked: u32,
+}
 
 impl State {
     /// The node with this name.
@@ -152,6 +170,29 @@ impl State {
     #[must_use]
     pub fn movable(&self, node: &str) -> Sum {
         self.nodes.find(node).map(|slot| slot.sums.movable.sum()).unwrap_or_default()
+    }
+
+    /// What is on a node, counted: O(1), except that Pods which are marked as not to be disrupted until some time are asked
+    /// for it.
+    #[must_use]
+    pub fn tally(&self, node: &str, now: Timestamp) -> Tally {
+        let Some(slot) = self.nodes.find(node) else { return Tally::default() };
+        let marked = if slot.sums.dated == 0 { 0 } else { self.still_marked(slot, now) };
+        Tally {
+            pods: u32::try_from(slot.pods.all().len()).unwrap_or(u32::MAX),
+            movable: slot.sums.movable.sum(),
+            blocked: slot.sums.blocked + marked,
+        }
+    }
+
+    fn still_marked(&self, slot: &NodeSlot, now: Timestamp) -> u32 {
+        let pods = slot.pods.all().iter().map(|id| self.pods.get(*id));
+        let dated = pods.filter(|pod| pod.place().part().blocked == Blocked::Dated).filter(|pod| {
+            let bytes = self.templates.shapes.get(self.templates.get(pod.template).key.shape);
+            let shape: Shape<&str> = shape::read(Reader::new(bytes, &slot.name));
+            shape.do_not_disrupt.is_some_and(|mark| do_not_disrupt::holds(mark, now).is_some())
+        });
+        dated.fold(0, |count, _| count + 1)
     }
 
     /// Whether a node hosts anything but DaemonSet, mirror, finished Pods and placeholders (the absorb guard): O(1).

@@ -9,6 +9,7 @@ use super::name::Tail;
 use super::slab::Slab;
 use super::uid::Uid;
 use crate::cache::PodPhase;
+use crate::surge::classify::Blocked;
 
 /// Stands for "none" where an [`Id`] is optional.
 pub(super) const NONE: Id = Id::MAX;
@@ -43,6 +44,7 @@ pub(super) struct Part {
     pub(super) usage: bool,
     pub(super) movable: bool,
     pub(super) real: bool,
+    pub(super) blocked: Blocked,
 }
 
 /// What few Pods have.
@@ -64,13 +66,26 @@ pub(super) struct List {
 
 const NODE: u32 = 0x00ff_ffff;
 const READY: u32 = 1 << 24;
-const USAGE: u32 = 1 << 25;
-const MOVABLE: u32 = 1 << 26;
-const REAL: u32 = 1 << 27;
-const EXTRAS: u32 = 1 << 28;
+const EXTRAS: u32 = 1 << 25;
+const PART: u32 = 26;
 const PHASE: u32 = 29;
+/// Only what has not finished is real, and only what is real has to move or stands in the way: three bits.
+const PARTS: [Part; 8] = [
+    part(false, false, false, Blocked::No),
+    part(true, false, false, Blocked::No),
+    part(true, true, false, Blocked::No),
+    part(true, true, false, Blocked::Dated),
+    part(true, true, false, Blocked::Yes),
+    part(true, true, true, Blocked::No),
+    part(true, true, true, Blocked::Dated),
+    part(true, true, true, Blocked::Yes),
+];
 const PHASES: [PodPhase; 5] =
     [PodPhase::Pending, PodPhase::Running, PodPhase::Succeeded, PodPhase::Failed, PodPhase::Unknown];
+
+const fn part(usage: bool, real: bool, movable: bool, blocked: Blocked) -> Part {
+    Part { usage, movable, real, blocked }
+}
 
 // === impl Entry ===
 
@@ -107,9 +122,8 @@ impl Place {
     }
 
     pub(super) fn with_part(self, part: Part) -> Self {
-        let flag = |set, flag| if set { flag } else { 0 };
-        let others = self.0 & !(USAGE | MOVABLE | REAL);
-        Self(others | flag(part.usage, USAGE) | flag(part.movable, MOVABLE) | flag(part.real, REAL))
+        let part = PARTS.iter().position(|found| *found == part).expect("every part is listed") as u32;
+        Self(self.0 & !(7 << PART) | part << PART)
     }
 
     pub(super) fn node(self) -> Id {
@@ -129,7 +143,7 @@ impl Place {
     }
 
     pub(super) fn part(self) -> Part {
-        Part { usage: self.0 & USAGE != 0, movable: self.0 & MOVABLE != 0, real: self.0 & REAL != 0 }
+        PARTS[(self.0 >> PART & 7) as usize]
     }
 }
 
@@ -199,10 +213,9 @@ mod tests {
 
     #[test]
     fn a_place_tells_what_it_was_made_of() {
-        let part = Part { usage: true, movable: false, real: true };
         for node in [0, 1, NODE - 1, NONE] {
             for phase in PHASES {
-                for flags in 0..4 {
+                for (flags, part) in (0..4).flat_map(|flags| PARTS.map(|part| (flags, part))) {
                     let (ready, extras) = (flags & 1 != 0, flags & 2 != 0);
                     let place = Place::new(node, phase, ready, extras).with_part(part);
                     assert_eq!(

@@ -3,9 +3,9 @@
 use rotate_shared::names::{ROOM_NAMESPACE, ROTATION};
 
 use super::codec::{Reader, Text};
-use super::entry::{Entry, Part};
+use super::entry::Part;
 use super::node::{NodeSlot, Sums};
-use super::{NONE, State, shape, told};
+use super::{Id, NONE, State, shape, told};
 use crate::cache::pod::PodView;
 use crate::cache::{Node, Owner, Shape};
 use crate::surge::classify::Subject;
@@ -16,17 +16,23 @@ pub(super) fn incoming(pod: &PodView<'_>, node: Option<&Node>) -> Part {
         return Part::default();
     }
     let placeholder = &*pod.namespace == ROOM_NAMESPACE && pod.label(ROTATION).is_some();
-    part(&Subject { phase: pod.phase, owner: pod.owner.as_ref(), shape: &pod.shape, placeholder }, node)
+    let (phase, leaving) = (pod.phase, pod.deleted.is_some());
+    part(&Subject { phase, owner: pod.owner.as_ref(), shape: &pod.shape, placeholder, leaving }, node)
 }
 
 fn part<S: Text, T: Text>(subject: &Subject<'_, S, T>, node: Option<&Node>) -> Part {
-    Part { usage: !subject.phase.is_finished(), movable: subject.counts(node), real: subject.is_real() }
+    Part {
+        usage: !subject.phase.is_finished(),
+        movable: subject.counts(node),
+        real: subject.is_real(),
+        blocked: subject.blocked(node),
+    }
 }
 
 impl State {
     /// Judges a Pod that is kept, on its node.
-    pub(super) fn judge(&self, entry: &Entry, slot: &NodeSlot) -> Part {
-        let templates = &self.templates;
+    pub(super) fn judge(&self, id: Id, slot: &NodeSlot) -> Part {
+        let (templates, entry) = (&self.templates, self.pods.get(id));
         let key = &templates.get(entry.template).key;
         let shape: Shape<&str> = shape::read(Reader::new(templates.shapes.get(key.shape), &slot.name));
         let owner = (key.owner_kind != NONE).then(|| {
@@ -35,8 +41,10 @@ impl State {
         });
         let in_room = || &**templates.namespaces.name(key.namespace) == ROOM_NAMESPACE;
         let placeholder = in_room() && told::kept(templates.labels.get(key.labels)).any(|(key, _)| key == ROTATION);
-        let phase = entry.place().phase();
-        part(&Subject { phase, owner: owner.as_ref(), shape: &shape, placeholder }, slot.object.as_deref())
+        let (phase, has_extras) = (entry.place().phase(), entry.place().has_extras());
+        let leaving = has_extras && self.extras.get(&id).is_some_and(|extras| extras.deleted.is_some());
+        let subject = Subject { phase, owner: owner.as_ref(), shape: &shape, placeholder, leaving };
+        part(&subject, slot.object.as_deref())
     }
 
     /// The sums of a node, counted from its Pods as they were judged.

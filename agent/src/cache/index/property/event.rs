@@ -14,7 +14,9 @@ use crate::cache::{Node, Owner, Pod, PodPhase, Resources};
 
 /// How many names there are.
 pub(super) const NAMES: u8 = 12;
-const SHAPES: u8 = 8;
+const SHAPES: u8 = 16;
+/// When the mark of a Pod ends that is not to be disrupted until then.
+const MARKED_UNTIL: &str = "2026-01-01T00:00:00Z";
 /// What begins or ends otherwise than names do, is no short code, or is like another.
 const ODD_NAMES: [&str; 6] = ["owner", "owner-", "OWNER-ä", "a-thirteen-letters-and-more", "web--1", "-"];
 /// Relists that may be open at once.
@@ -203,9 +205,23 @@ fn shape(number: u8, node: Option<u8>) -> Arc<Shape> {
             let fields = vec![among("metadata.name", format!("n{}", node.unwrap_or(3)))];
             shape.node_affinity = Some(vec![NodeTerm { expressions: vec![], fields }]);
         }
+        // What stands in the way of a rotation, for good or for a while.
+        8 => shape.scheduler = Some("volcano".into()),
+        9 => shape.pod_group = true,
+        10 => shape.gated = true,
+        11 => shape.local_storage = true,
+        12 => shape.not_safe_to_evict = true,
+        13 => shape.do_not_disrupt = Some("true".into()),
+        14 => shape.do_not_disrupt = Some(MARKED_UNTIL.into()),
+        15 => shape.do_not_disrupt = Some("false".into()),
         _ => {}
     }
     Arc::new(shape)
+}
+
+/// Before and after the mark of some Pods has ended.
+pub(super) fn moments() -> [Timestamp; 2] {
+    ["2025-12-31T23:59:59Z", MARKED_UNTIL].map(|moment| moment.parse().unwrap())
 }
 
 fn owner(number: u8) -> Option<Owner> {

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::{AntiAffine, Held, Partition, State, Sum};
-use super::event::{Happened, owner_uid};
-use crate::cache::{Node, Pod};
-use crate::surge::classify;
+use rotate_shared::Options;
+
+use super::super::{AntiAffine, Held, Partition, State, Sum, Tally};
+use super::event::{Happened, moments, owner_uid};
+use crate::cache::{Node, Pod, Volumes};
+use crate::surge::classify::{self, Context};
 
 /// Pods by UID, nodes by name, and what the lists that are open have held.
 #[derive(Debug, Default)]
@@ -116,6 +118,16 @@ impl Model {
         assert_eq!(state.hosts_real_pods(name), on.iter().any(classify::is_real), "real Pods of {name}");
         let real = u32::try_from(on.iter().filter(|pod| classify::is_real(pod)).count()).unwrap();
         assert_eq!(state.nodes.find(name).map_or(0, |slot| slot.sums.real), real, "number of real Pods of {name}");
+        if let Some(object) = object {
+            let (volumes, options) = (Volumes::default(), Options::default());
+            for now in moments() {
+                let context = Context { node: object, volumes: &volumes, options: &options, now };
+                let blocked = on.iter().filter(|pod| !classify::classify(pod, &context).blockers.is_empty()).count();
+                let (pods, blocked) = (u32::try_from(on.len()).unwrap(), u32::try_from(blocked).unwrap());
+                let movable = state.movable(name);
+                assert_eq!(state.tally(name, now), Tally { pods, movable, blocked }, "Pods of {name} at {now}");
+            }
+        }
         assert_eq!(sorted(state.pods_on(name)), on, "Pods of {name}");
         let arrives = |pod: &Pod| pod.nominated.as_deref() == Some(name) && pod.node.is_none();
         let arriving = self.pods(|pod| arrives(pod) && !pod.phase.is_finished());
