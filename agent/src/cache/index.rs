@@ -40,7 +40,6 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 pub use self::answers::{AntiAffine, ShapeId, Tally};
-pub use self::build::Builder;
 pub use self::relist::{Held, Partition, Relist, ShardRange, shard_hash};
 pub use self::unreadable::Unreadable;
 

@@ -71,7 +71,8 @@ impl State {
     /// Pods bound to a node, finished ones too, by namespace and name.
     #[must_use]
     pub fn pods_on(&self, node: &str) -> Vec<Pod> {
-        self.builder().pods_on(node)
+        let slot = self.nodes.find(node);
+        self.build_all(slot.map_or(&[][..], |slot| slot.pods.all()).iter().copied())
     }
 
     /// Whether the scheduler intends to put any Pod on any node: without, [`State::arriving_on`] is empty everywhere.

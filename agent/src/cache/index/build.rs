@@ -13,9 +13,9 @@ use super::{Id, State, shape, told};
 use crate::cache::selector::Labels;
 use crate::cache::{Owner, Pod, Shape};
 
-/// Builds Pods, and builds once what they share: for whoever asks about many nodes in a row.
+/// Builds Pods, and builds once what they share.
 #[derive(Debug)]
-pub struct Builder<'a> {
+pub(super) struct Builder<'a> {
     state: &'a State,
     templates: HashMap<Id, Shared, RandomState>,
     labels: HashMap<Id, Arc<Labels>, RandomState>,
@@ -35,17 +35,8 @@ impl<'a> Builder<'a> {
         Self { state, templates: HashMap::default(), labels: HashMap::default(), shapes: HashMap::default() }
     }
 
-    /// As [`State::pods_on`].
-    pub fn pods_on(&mut self, node: &str) -> Vec<Pod> {
-        let slot = self.state.nodes.find(node);
-        let pods = self.build_all(slot.map_or(&[][..], |slot| slot.pods.all()).iter().copied());
-        // Owners are as many as there are Pods, nearly: only shapes and labels are worth remembering.
-        self.templates.clear();
-        pods
-    }
-
     /// These Pods, by namespace and name.
-    pub(super) fn build_all(&mut self, ids: impl IntoIterator<Item = Id>) -> Vec<Pod> {
+    fn build_all(&mut self, ids: impl IntoIterator<Item = Id>) -> Vec<Pod> {
         let mut pods: Vec<_> = ids.into_iter().map(|id| self.build(id)).collect();
         pods.sort_unstable_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         pods
@@ -129,12 +120,6 @@ impl State {
     /// These Pods, by namespace and name.
     pub(super) fn build_all(&self, ids: impl IntoIterator<Item = Id>) -> Vec<Pod> {
         Builder::new(self).build_all(ids)
-    }
-
-    /// Answers about many nodes, with what their Pods share built once.
-    #[must_use]
-    pub fn builder(&self) -> Builder<'_> {
-        Builder::new(self)
     }
 
     /// Pods of a template.
