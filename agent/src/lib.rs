@@ -21,7 +21,7 @@ pub mod surge;
 
 mod agent;
 pub mod client;
-mod signals;
+pub mod signals;
 
 #[cfg(feature = "tls")]
 pub use http::listener::tls::{CertificateError, Files as CertificateFiles};

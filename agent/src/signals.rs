@@ -13,7 +13,7 @@ use tokio::signal::windows::{
 /// 1 of a container does not listen to.
 #[cfg(unix)]
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -21,12 +21,16 @@ pub(crate) struct Signals {
 #[cfg(unix)]
 impl Signals {
     /// Begins to listen.
-    pub(crate) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The system lets nobody listen.
+    pub fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Waits for one.
-    pub(crate) async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -37,7 +41,7 @@ impl Signals {
 /// Listens from when it is made, so that what is sent before anybody waits is not lost.
 #[cfg(windows)]
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub struct Signals {
     ctrl_c: CtrlC,
     ctrl_break: CtrlBreak,
     close: CtrlClose,
@@ -47,12 +51,16 @@ pub(crate) struct Signals {
 #[cfg(windows)]
 impl Signals {
     /// Begins to listen.
-    pub(crate) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The system lets nobody listen.
+    pub fn new() -> io::Result<Self> {
         Ok(Self { ctrl_c: ctrl_c()?, ctrl_break: ctrl_break()?, close: ctrl_close()?, shutdown: ctrl_shutdown()? })
     }
 
     /// Waits for one.
-    pub(crate) async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.ctrl_c.recv() => {}
             _ = self.ctrl_break.recv() => {}

@@ -1,5 +1,6 @@
 //! The command line as typed: the clap surface and nothing else. [`crate::args`] says what is meant by it.
 
+mod again;
 mod connection;
 mod duration;
 pub(crate) mod install;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use again::quoted;
 pub(crate) use connection::{AgentFlags, ConnectionFlags};
 pub(crate) use duration::GoDuration;
 use switch::{Switch, SwitchArg as _};

@@ -72,21 +72,26 @@ fn run(mut cli: Cli, console: Console) -> Ended {
     let ended = runtime.block_on(async {
         let session = Session::new(console, cli.agent, connection);
         let ended = match verb {
-            Verb::Plan(args) => plan::run(&session, args).await,
+            Verb::Plan(args) => session.until_interrupted("", plan::run(&session, args)).await,
             Verb::Node(args) => node::run(&session, args).await,
             Verb::Status(args) => status::run(&session, &args).await,
             Verb::Cancel(args) => cancel::run(&session, &args).await,
             Verb::Pause(args) => hold::run(&session, &args, hold::Hold::Pause).await,
             Verb::Resume(args) => hold::run(&session, &args, hold::Hold::Resume).await,
-            Verb::Fleet(args) => fleet::run(&session, &args).await,
+            Verb::Fleet(args) => session.until_interrupted("", fleet::run(&session, &args)).await,
             Verb::Install(args) => install::run(&session, args).await,
             Verb::Uninstall(args) => uninstall::run(&session, &args).await,
-            Verb::Demo(_) => demo::run(&session).await,
-            Verb::Version(args) => version::run(&session, &args).await,
+            Verb::Demo(_) => session.until_interrupted("", demo::run(&session)).await,
+            Verb::Version(args) => session.until_interrupted("", version::run(&session, &args)).await,
             Verb::Completion(args) => completion::run(&session, &args),
-            Verb::Names(args) => names::run(&session, &args).await,
+            Verb::Names(args) => session.until_interrupted("", names::run(&session, &args)).await,
         };
-        session.end().await;
+        let interrupts = session.interrupts.clone();
+        let once_more = interrupts.so_far() + 1;
+        tokio::select! {
+            () = session.end() => {}
+            () = interrupts.times(once_more) => {}
+        }
         ended
     });
     // A read of stdin that nobody will answer must not hold the exit up.

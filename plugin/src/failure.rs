@@ -41,9 +41,9 @@ pub(crate) enum Failure {
     /// A file cannot be used.
     #[error("{0}")]
     File(String),
-    /// A person wanted out while they were asked.
-    #[error("interrupted before anything was begun")]
-    Interrupted,
+    /// A person wanted out: what that means, and nothing where it means nothing.
+    #[error("interrupted {0}")]
+    Interrupted(String),
     /// Nobody reads our output any more, which is what they wanted.
     #[error("the output was closed")]
     ClosedPipe,
@@ -64,7 +64,7 @@ impl Failure {
             Self::AgentUnreachable(_) => exit::AGENT_UNREACHABLE,
             Self::Unauthenticated(_) => exit::NOT_AUTHORISED,
             Self::NotLoggedIn(_) | Self::NotAuthorised(_) => exit::NOT_AUTHORISED,
-            Self::Interrupted => exit::INTERRUPTED,
+            Self::Interrupted(_) => exit::INTERRUPTED,
             Self::ClosedPipe => exit::DONE,
             Self::NoSuchNode(_) | Self::OtherVersion(_) | Self::Cluster(_) | Self::File(_) | Self::Other(_) => {
                 exit::ERROR
@@ -76,6 +76,8 @@ impl Failure {
     pub(crate) fn line(&self) -> Option<String> {
         let text = match self {
             Self::ClosedPipe => return None,
+            // As kubectl's commands that only look end.
+            Self::Interrupted(meaning) if meaning.is_empty() => return None,
             Self::NoSuchNode(_) => format!("Error from server (NotFound): {self}"),
             Self::NotAuthorised(_) => format!("Error from server (Forbidden): {self}"),
             Self::Problem(problem) => match problem.code {

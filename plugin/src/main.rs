@@ -7,6 +7,7 @@ mod commands;
 mod complete;
 mod connect;
 mod failure;
+mod interrupts;
 mod manifests;
 mod output;
 mod session;

@@ -10,6 +10,7 @@ use rotate_agent::clock::Clock;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
 use crate::failure::Failure;
+use crate::interrupts::Interrupts;
 use crate::output::Console;
 
 /// The surroundings of one command.
@@ -22,8 +23,13 @@ pub(crate) struct Session {
     pub(crate) agent: AgentFlags,
     /// Where the cluster is said to be.
     pub(crate) connection: ConnectionFlags,
+    /// Whether a person wants out.
+    pub(crate) interrupts: Interrupts,
     at_end: Mutex<Vec<BoxFuture<'static, ()>>>,
 }
+
+/// What an interruption means as long as nothing was changed.
+pub(crate) const UNBEGUN: &str = "before anything was begun";
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -35,9 +41,16 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session over these flags.
+    /// A session over these flags, which can be interrupted from now on.
     pub(crate) fn new(console: Console, agent: AgentFlags, connection: ConnectionFlags) -> Self {
-        Self { console, clock: Clock::system(), agent, connection, at_end: Mutex::default() }
+        Self {
+            console,
+            clock: Clock::system(),
+            agent,
+            connection,
+            interrupts: Interrupts::listen(),
+            at_end: Mutex::default(),
+        }
     }
 
     /// Asks, with no as the answer to everything but `y` and `yes`.
@@ -51,10 +64,32 @@ impl Session {
         let asked = tokio::task::spawn_blocking(move || console.confirm(&question));
         tokio::select! {
             answer = asked => answer.unwrap_or_else(|error| Err(Failure::Other(format!("read the answer: {error}")))),
-            _ = tokio::signal::ctrl_c() => {
+            () = self.interrupts.times(1) => {
                 self.console.note("");
-                Err(Failure::Interrupted)
+                Err(Failure::Interrupted(UNBEGUN.to_owned()))
             }
+        }
+    }
+
+    /// Takes a step, until a person wants out of it: then it is given up, and this is what that means. It may be nothing.
+    ///
+    /// # Errors
+    ///
+    /// The step's own, and the interruption.
+    pub(crate) async fn until_interrupted<T>(
+        &self,
+        meaning: &str,
+        step: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let interrupted = || Err(Failure::Interrupted(meaning.to_owned()));
+        tokio::select! {
+            biased;
+            () = self.interrupts.times(1) => interrupted(),
+            done = step => match done {
+                // Ctrl-C ends a credential plugin first, and with it the step.
+                Err(_) if self.interrupts.so_far() > 0 => interrupted(),
+                done => done,
+            },
         }
     }
 
@@ -78,52 +113,11 @@ impl Session {
 
     /// The flags that lead to the same agent again, for a command to type next. Secrets are left out.
     pub(crate) fn flags_again(&self) -> String {
-        let connection = &self.connection;
-        let namespace = self.agent.agent_namespace.clone();
-        let kubeconfig = connection.kubeconfig.as_ref().map(|path| path.display().to_string());
-        let given = [
-            ("--agent-url", self.agent.agent_url.clone()),
-            ("--agent-ca", self.agent.agent_ca.as_ref().map(|file| file.display().to_string())),
-            ("--agent-namespace", Some(namespace).filter(|name| name != rotate_shared::names::NAMESPACE)),
-            ("--kubeconfig", kubeconfig),
-            ("--context", connection.context.clone()),
-            ("--cluster", connection.cluster.clone()),
-            ("--user", connection.user.clone()),
-            ("--server", connection.server.clone()),
-            ("--as", connection.impersonate.clone()),
-        ];
-        let mut flags = if self.agent.embedded { " --embedded".to_owned() } else { String::new() };
-        if self.agent.pod_cache == Some(PodCache::Cluster) {
-            flags.push_str(" --pod-cache=cluster");
-        }
-        for (flag, value) in given {
-            if let Some(value) = value {
-                flags.push_str(&format!(" {flag} {}", quoted(&value)));
-            }
-        }
-        flags
+        self.agent.again() + &self.connection.again()
     }
-}
 
-/// A word for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_is_quoted_only_where_a_shell_would_mind() {
-        assert_eq!(quoted("http://127.0.0.1:8470"), "http://127.0.0.1:8470");
-        assert_eq!(quoted("my context"), "'my context'");
-        assert_eq!(quoted("a'b"), r"'a'\''b'");
-        assert_eq!(quoted(""), "''");
+    /// The flags that lead to the same cluster again, for a command that asks no agent, as those of kubectl.
+    pub(crate) fn cluster_again(&self) -> String {
+        self.connection.again()
     }
 }

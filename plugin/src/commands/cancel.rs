@@ -1,7 +1,8 @@
 //! `kubectl rotate cancel`: ends rotations.
 
-use rotate_shared::{CancelRequest, Phase, Rotation};
+use rotate_shared::{CancelRequest, Phase, Rotation, exit};
 
+use super::follow::Followed;
 use super::{Ended, each, follow, status};
 use crate::args::RotationRef;
 use crate::cli::CancelArgs;
@@ -15,11 +16,15 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     let connected = session.connect(Role::End).await?;
     let request = CancelRequest { uncordon: args.uncordon };
     let cancel = async |rotation: &Rotation| connected.agent.cancel(&rotation.id, request).await;
-    let mut asked = each::ask(&connected, &reference, cancel).await?;
+    let mut asked = each::ask(session, &connected, &reference, cancel).await?;
     if connected.embedded {
         // Nobody else may be there to carry it out once this command is gone.
         let followed = follow::until_over(session, &connected, asked.done, None, |_| Ok(())).await?;
         asked.done = followed.rotations().to_vec();
+        if let Followed::Interrupted(_) = followed {
+            session.console.note(&format!("To go on: kubectl rotate cancel {}{}", args.id, session.flags_again()));
+            return Ok(exit::INTERRUPTED);
+        }
     }
     if printing.format != Format::Table {
         let single = !matches!(reference, RotationRef::Batch(_));
@@ -28,7 +33,7 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     }
     for rotation in &asked.done {
         session.console.data(&format!("rotation/{} cancelled\n", rotation.id))?;
-        session.console.note(&meaning(rotation, args.uncordon));
+        session.console.note(&meaning(rotation, args.uncordon, &session.cluster_again()));
         for pod in &rotation.moved {
             session.console.note(&format!("  moved: {pod}"));
         }
@@ -37,7 +42,7 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
 }
 
 /// What the end means for the cluster.
-fn meaning(rotation: &Rotation, uncordon: bool) -> String {
+fn meaning(rotation: &Rotation, uncordon: bool, again: &str) -> String {
     let evicted = rotation.progress.evicted;
     match rotation.phase {
         Phase::Queued | Phase::Cancelled => "Nothing had been touched.".to_owned(),
@@ -51,7 +56,7 @@ fn meaning(rotation: &Rotation, uncordon: bool) -> String {
             if uncordon {
                 "is uncordoned.".to_owned()
             } else {
-                format!("stays cordoned; to lift that: kubectl uncordon {}", rotation.node)
+                format!("stays cordoned; to lift that: kubectl uncordon {}{again}", rotation.node)
             }
         ),
     }

@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use rotate_shared::exit;
 
 use super::Ended;
-use crate::cli::{Cli, CompletionArgs};
+use crate::cli::{Cli, CompletionArgs, quoted};
 use crate::failure::Failure;
 use crate::session::Session;
 
@@ -122,7 +122,7 @@ fn by_hand(program: &Path, link: &Path) -> (String, String) {
         return (script(program), format!("the line above belongs into {}", link.display()));
     }
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let (name, link) = (crate::session::quoted(&name), crate::session::quoted(&link.display().to_string()));
+    let (name, link) = (quoted(&name), quoted(&link.display().to_string()));
     (format!("sudo ln -s {name} {link}"), "the line above does it".to_owned())
 }
 

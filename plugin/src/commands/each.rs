@@ -6,6 +6,7 @@ use crate::args::RotationRef;
 use crate::connect::Connected;
 use crate::failure::Failure;
 use crate::output::{Console, escape};
+use crate::session::{Session, UNBEGUN};
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -23,12 +24,19 @@ pub(super) struct Asked {
 ///
 /// They cannot be found; of a single one, whatever the agent refuses.
 pub(super) async fn ask(
+    session: &Session,
     connected: &Connected,
     reference: &RotationRef,
     request: impl AsyncFn(&Rotation) -> Result<Rotation, Failure>,
 ) -> Result<Asked, Failure> {
-    let found = connected.agent.find(reference).await?;
+    let found = session.until_interrupted(UNBEGUN, connected.agent.find(reference)).await?;
     let mut asked = Asked::default();
+    let again = session.flags_again();
+    let request = async |rotation: &Rotation| {
+        let meaning =
+            format!("while it was asked; what came of it, kubectl rotate status {}{again} shows", rotation.id);
+        session.until_interrupted(&meaning, request(rotation)).await
+    };
     if !matches!(reference, RotationRef::Batch(_)) {
         for rotation in &found {
             asked.done.push(request(rotation).await?);

@@ -87,7 +87,7 @@ pub(super) async fn until_over(
         }
     };
     tokio::pin!(time_is_up);
-    let interrupted = interrupted().fuse();
+    let interrupted = session.interrupts.times(1).fuse();
     tokio::pin!(interrupted);
     let mut lost = BTreeSet::new();
     let followed = loop {
@@ -146,14 +146,6 @@ pub(super) async fn until_over(
     };
     progress.finish();
     Ok(followed)
-}
-
-/// Ctrl-C.
-async fn interrupted() {
-    // Where the handler cannot be installed, the process ends at once as without us.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }
 
 /// States as they come, until the watchers are dropped.

@@ -26,7 +26,7 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
         Hold::Pause => connected.agent.pause(&rotation.id).await,
         Hold::Resume => connected.agent.resume(&rotation.id).await,
     };
-    let asked = each::ask(&connected, &reference, request).await?;
+    let asked = each::ask(session, &connected, &reference, request).await?;
     if printing.format != Format::Table {
         let single = !matches!(reference, RotationRef::Batch(_));
         status::print(&session.console, &asked.done, single, printing, session.clock.now())?;
@@ -37,8 +37,9 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
         session.console.data(&format!("rotation/{} {done}\n", rotation.id))?;
         if connected.embedded && hold == Hold::Resume {
             session.console.note(&format!(
-                "It goes on where an agent holds the Lease; without one: kubectl rotate node {} --embedded",
-                rotation.node
+                "It goes on where an agent holds the Lease; without one: kubectl rotate node {}{}",
+                rotation.node,
+                session.flags_again()
             ));
         }
     }

@@ -13,7 +13,7 @@ use crate::connect::objects::{Conflicts, Objects};
 use crate::failure::Failure;
 use crate::manifests::{self, Component, Object, Wanted};
 use crate::output::{Format, format};
-use crate::session::Session;
+use crate::session::{Session, UNBEGUN};
 
 pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
     in_its_namespace(session)?;
@@ -33,7 +33,7 @@ pub(super) async fn run(session: &Session, args: InstallArgs) -> Ended {
         session.console.formatted(format.unwrap_or(Format::Yaml), &printed(&objects, format))?;
         return Ok(exit::DONE);
     }
-    let server = Objects::connect(session).await?;
+    let server = session.until_interrupted(UNBEGUN, Objects::connect(session)).await?;
     let order = apply::Order {
         conflicts: if args.force_conflicts { Conflicts::Force } else { Conflicts::Refuse },
         downgrade: args.allow_downgrade,

@@ -13,7 +13,7 @@ use crate::connect::embedded::{self, Embedded, Role};
 use crate::failure::Failure;
 use crate::output::plan as text;
 use crate::output::{Console, Format, rotation};
-use crate::session::Session;
+use crate::session::{Session, UNBEGUN};
 
 /// More sentences than these about a node each nobody reads before they answer: a table instead.
 const FEW: usize = 5;
@@ -29,7 +29,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
             options: args.options,
             printing: args.printing,
         };
-        return plan::show(session, plan).await;
+        return session.until_interrupted("", plan::show(session, plan)).await;
     }
     if session.agent.embedded && !args.wait {
         return Err(Failure::Usage(
@@ -43,8 +43,11 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         ask_evictions: false,
     };
     // What is refused leaves nothing behind, the agent's own namespaces included.
-    if session.agent.embedded && session.agent.agent_url.is_none() && Embedded::must_create(session).await? {
-        let plans = Embedded::plan(session, &request).await?;
+    if session.agent.embedded
+        && session.agent.agent_url.is_none()
+        && session.until_interrupted(UNBEGUN, Embedded::must_create(session)).await?
+    {
+        let plans = session.until_interrupted(UNBEGUN, Embedded::plan(session, &request)).await?;
         if plans.is_empty() {
             session.console.note("No nodes found");
             return Ok(exit::DONE);
@@ -52,12 +55,14 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         not_blocked(&session.console, &plans)?;
     }
     let connected = session.connect(Role::Act { consent: args.yes }).await?;
-    if connected.embedded
-        && let Some(rotations) = embedded::resume(session, &connected.agent, &args.target).await?
-    {
-        return wait(session, &connected, rotations, &args).await;
+    if connected.embedded {
+        let taken_up = embedded::resume(session, &connected.agent, &args.target);
+        let meaning = "while what was left was taken up; the same command again goes on";
+        if let Some(rotations) = session.until_interrupted(meaning, taken_up).await? {
+            return wait(session, &connected, rotations, &args).await;
+        }
     }
-    let plans = connected.agent.plan(&request).await?;
+    let plans = session.until_interrupted(UNBEGUN, connected.agent.plan(&request)).await?;
     if plans.is_empty() {
         session.console.note("No nodes found");
         return Ok(exit::DONE);
@@ -69,7 +74,9 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         options: args.options.clone(),
         claimed_user: std::env::var("USER").ok().filter(|user| !user.is_empty()),
     };
-    let rotations = connected.agent.rotate(&request).await?;
+    let again = session.flags_again();
+    let meaning = format!("while it was begun; whether it was, kubectl rotate status{again} shows");
+    let rotations = session.until_interrupted(&meaning, connected.agent.rotate(&request)).await?;
     if !args.wait {
         match args.printing {
             Printing { format: Format::Table, .. } => {

@@ -23,7 +23,13 @@ pub(super) async fn run(session: &Session, args: PlanArgs) -> Ended {
 /// A plan that is resolved already: `node --dry-run=client` is the same.
 pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
     let plans = match &args.source {
-        Source::File(path) => snapshot::plan_file(path, &args.target, &args.options, session.clock.now())?,
+        Source::File(path) => {
+            let (path, target, options) = (path.clone(), args.target.clone(), args.options.clone());
+            let now = session.clock.now();
+            // Nobody may ever write to stdin.
+            let read = tokio::task::spawn_blocking(move || snapshot::plan_file(&path, &target, &options, now));
+            read.await.unwrap_or_else(|error| Err(Failure::Other(format!("read the objects: {error}"))))?
+        }
         Source::Cluster => {
             let request = PlanRequest {
                 nodes: args.target.names(),

@@ -15,16 +15,18 @@ use crate::session::Session;
 pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
     let printing = args.output.resolve()?;
     let reference = args.id.as_deref().map(RotationRef::parse).transpose()?;
-    let connected = session.connect(Role::Look).await?;
-    let rotations = match &reference {
-        Some(reference) => connected.agent.find(reference).await?,
-        None if args.watch => {
-            let mut live = connected.agent.rotations().await?;
-            live.retain(|rotation| !rotation.phase.is_terminal());
-            live
+    let look = async {
+        let connected = session.connect(Role::Look).await?;
+        let mut rotations = match &reference {
+            Some(reference) => connected.agent.find(reference).await?,
+            None => connected.agent.rotations().await?,
+        };
+        if args.watch && reference.is_none() {
+            rotations.retain(|rotation| !rotation.phase.is_terminal());
         }
-        None => connected.agent.rotations().await?,
+        Ok((connected, rotations))
     };
+    let (connected, rotations) = session.until_interrupted("", look).await?;
     if rotations.is_empty() && matches!(printing.format, Format::Table | Format::Wide | Format::Name) {
         session.console.note("No rotations found");
         return Ok(exit::DONE);

@@ -6,10 +6,10 @@
 
 mod left;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rotate_shared::exit;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use crate::connect::objects::{Found, Objects};
 use crate::failure::Failure;
 use crate::output::plan::plural;
 use crate::output::{age, format};
-use crate::session::Session;
+use crate::session::{Session, UNBEGUN};
 use left::Left;
 
 /// How often it is looked.
@@ -31,33 +31,28 @@ pub(super) async fn run(session: &Session, args: &UninstallArgs) -> Ended {
     install::in_its_namespace(session)?;
     let format = args.output.as_deref().filter(|text| !text.is_empty());
     let names_only = format.map(|text| format::among(format::NAMES, text)).transpose()?.is_some();
-    let server = Objects::connect(session).await?;
-    let found = to_delete(server.ours().await?);
+    let server = session.until_interrupted(UNBEGUN, Objects::connect(session)).await?;
+    let found = to_delete(session.until_interrupted(UNBEGUN, server.ours()).await?);
     if found.is_empty() {
         session.console.note(&format!("kubectl-rotate is not installed in the cluster at {}", server.server()));
         return Ok(exit::DONE);
     }
-    let left = Left::read(&server).await?;
-    left.nothing_is_live()?;
-    may_all(session, &server, &found, &left).await?;
-    let removal = Removal {
-        session,
-        server: &server,
-        names_only,
-        dry_run: args.dry_run,
-        timeout: Some(args.timeout.0).filter(|timeout| !timeout.is_zero()),
-    };
+    let left = session.until_interrupted(UNBEGUN, may_go(session, &server, &found)).await?;
+    let removal = Removal { session, server: &server, names_only, dry_run: args.dry_run, waiting: RefCell::default() };
     if args.dry_run != DryRun::None {
-        for found in &found {
-            if args.dry_run == DryRun::Client || server.delete(found, true).await? {
-                removal.say(found)?;
-            }
-        }
-        left.tell(&session.console);
-        return Ok(exit::DONE);
+        return session.until_interrupted(UNBEGUN, removal.show(&found, &left)).await;
     }
     confirm(session, &server, &found, &left, args.yes).await?;
-    removal.run(&found, left).await
+    let timeout = Some(args.timeout.0).filter(|timeout| !timeout.is_zero());
+    removal.run(&found, left, timeout).await
+}
+
+/// Ends here where something would be left to itself or could not be deleted. What rotations have left.
+async fn may_go(session: &Session, server: &Objects, found: &[Found]) -> Result<Left, Failure> {
+    let left = Left::read(server).await?;
+    left.nothing_is_live(&session.flags_again())?;
+    may_all(session, server, found, &left).await?;
+    Ok(left)
 }
 
 /// What has to be deleted by name: what is in a namespace that goes, goes with it. But the agents go first.
@@ -117,23 +112,56 @@ struct Removal<'a> {
     server: &'a Objects,
     names_only: bool,
     dry_run: DryRun,
-    timeout: Option<Duration>,
+    /// What is waited for.
+    waiting: RefCell<String>,
 }
 
 impl Removal<'_> {
-    async fn run(&self, found: &[Found], left: Left) -> Ended {
-        let began = self.session.clock.now();
+    /// Says what would go.
+    async fn show(&self, found: &[Found], left: &Left) -> Ended {
+        for found in found {
+            if self.dry_run == DryRun::Client || self.server.delete(found, true).await? {
+                self.say(found)?;
+            }
+        }
+        left.tell(self.session);
+        Ok(exit::DONE)
+    }
+
+    async fn run(&self, found: &[Found], left: Left, timeout: Option<Duration>) -> Ended {
+        let (console, clock) = (&self.session.console, self.session.clock);
+        let time_is_up = async {
+            match timeout {
+                Some(timeout) => clock.sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        let code = tokio::select! {
+            biased;
+            () = self.session.interrupts.times(1) => exit::INTERRUPTED,
+            ended = self.remove(found, left) => return ended.map(|()| exit::DONE),
+            () = time_is_up => exit::TIMED_OUT,
+        };
+        if code == exit::TIMED_OUT {
+            let timeout = age::of(timeout.unwrap_or_default());
+            console.note(&format!("error: not everything is gone after {timeout}: {}", self.waiting.borrow()));
+        }
+        console.note(&format!("To go on: kubectl rotate uninstall{}", self.session.cluster_again()));
+        Ok(code)
+    }
+
+    async fn remove(&self, found: &[Found], left: Left) -> Result<(), Failure> {
         let (agents, rest): (Vec<&Found>, Vec<&Found>) =
             found.iter().partition(|found| found.kind.name == "Deployment");
         self.delete(&agents).await?;
-        if let Some(ended) = self.until_gone(began, "its agents", async || left::agents(self.server).await).await? {
-            return Ok(ended);
-        }
+        self.until_gone("its agents", async || left::agents(self.server).await).await?;
         // With nobody there to begin another one.
         let left = if agents.is_empty() { left } else { Left::read(self.server).await? };
-        left.nothing_is_live().map_err(|failure| {
+        left.nothing_is_live(&self.session.flags_again()).map_err(|failure| {
+            let again = self.session.cluster_again();
             Failure::Blocked(format!(
-                "{failure} (it was begun meanwhile; the agents are deleted: kubectl rotate install --apply brings them back)"
+                "{failure} (it was begun meanwhile; the agents are deleted: kubectl rotate install --apply{again} brings \
+                 them back)"
             ))
         })?;
         left.unmark(&self.session.console, self.server).await?;
@@ -141,18 +169,15 @@ impl Removal<'_> {
         let (first, last): (Vec<&Found>, Vec<&Found>) =
             rest.into_iter().partition(|found| found.kind.namespaced || found.kind.name == "Namespace");
         self.delete(&first).await?;
-        if let Some(ended) =
-            self.until_gone(began, "the namespaces", async || left::namespaces(self.server).await).await?
-        {
-            return Ok(ended);
-        }
+        self.until_gone("the namespaces", async || left::namespaces(self.server).await).await?;
         self.delete(&last).await?;
-        left.tell(&self.session.console);
-        Ok(exit::DONE)
+        left.tell(self.session);
+        Ok(())
     }
 
     async fn delete(&self, found: &[&Found]) -> Result<(), Failure> {
         for found in found {
+            self.waiting.replace(format!("{} is being deleted", found.told()));
             if self.server.delete(found, false).await? {
                 self.say(found)?;
             }
@@ -174,39 +199,28 @@ impl Removal<'_> {
         })
     }
 
-    /// Waits until nothing is there any more. An exit code where that is given up.
+    /// Waits until nothing is there any more.
     async fn until_gone(
         &self,
-        began: Timestamp,
         what: &str,
         mut there: impl AsyncFnMut() -> Result<Vec<String>, Failure>,
-    ) -> Result<Option<u8>, Failure> {
-        let (console, clock) = (&self.session.console, self.session.clock);
+    ) -> Result<(), Failure> {
+        let clock = self.session.clock;
+        let began = clock.now();
         let mut said = Duration::ZERO;
         loop {
             let there = there().await?;
             if there.is_empty() {
-                return Ok(None);
+                return Ok(());
             }
+            let waiting = format!("for {what} to go: {}", there.join("; "));
             let waited = Duration::try_from(clock.now().duration_since(began)).unwrap_or_default();
-            let told = age::of(waited);
-            let again = "To go on: kubectl rotate uninstall";
-            if self.timeout.is_some_and(|timeout| waited >= timeout) {
-                console.note(&format!("error: {what} are not gone after {told}: {}", there.join("; ")));
-                console.note(again);
-                return Ok(Some(exit::TIMED_OUT));
-            }
             if waited >= LOOK.saturating_mul(4) && (said.is_zero() || waited.saturating_sub(said) >= AGAIN) {
-                console.note(&format!("waiting {told}: for {what} to go: {}", there.join("; ")));
+                self.session.console.note(&format!("waiting {}: {waiting}", age::of(waited)));
                 said = waited;
             }
-            tokio::select! {
-                () = clock.sleep(LOOK) => {}
-                _ = tokio::signal::ctrl_c() => {
-                    console.note(again);
-                    return Ok(Some(exit::INTERRUPTED));
-                }
-            }
+            self.waiting.replace(format!("it waits {waiting}"));
+            clock.sleep(LOOK).await;
         }
     }
 }
@@ -215,6 +229,3 @@ impl Removal<'_> {
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
-
-/// Where the records are.
-const RECORDS: &str = "/api/v1/namespaces/kubectl-rotate/configmaps";

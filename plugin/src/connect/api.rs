@@ -42,6 +42,8 @@ pub(crate) struct Agent {
     clock: Clock,
     /// How long an answer may take; following a rotation has no limit.
     patience: Option<Duration>,
+    /// The flags that lead to its cluster again.
+    again: String,
     /// Whether its version is known to fit: before that, nothing is changed through it.
     fits: Arc<AtomicBool>,
 }
@@ -58,13 +60,18 @@ pub(crate) struct Told {
 impl Agent {
     /// An agent behind this transport, whatever its version.
     pub(crate) fn new(transport: impl Transport + 'static, clock: Clock) -> Self {
-        Self { transport: Arc::new(transport), clock, patience: None, fits: Arc::default() }
+        Self { transport: Arc::new(transport), clock, patience: None, again: String::new(), fits: Arc::default() }
     }
 
     /// Bounds each request, as `--request-timeout` says.
     pub(crate) fn patient(mut self, patience: Option<Duration>) -> Self {
         self.patience = patience.filter(|patience| !patience.is_zero());
         self
+    }
+
+    /// An agent whose cluster these flags lead to.
+    pub(crate) fn reached_by(self, again: String) -> Self {
+        Self { again, ..self }
     }
 
     /// The agent's version, whether it fits or not.
@@ -248,7 +255,7 @@ impl Agent {
     /// Refuses an agent that is more than one minor version away. One that does not say its version is asked for it.
     async fn check(&self, said: Option<&str>) -> Result<(), Failure> {
         let Some(version) = said else { return self.know_version().await };
-        fitting(&VersionInfo::current(), version)?;
+        fitting(&VersionInfo::current(), version, &self.again)?;
         self.fits.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -257,19 +264,21 @@ impl Agent {
         if self.fits.load(Ordering::Relaxed) {
             return Ok(());
         }
-        fitting(&VersionInfo::current(), &self.version().await?.version)?;
+        fitting(&VersionInfo::current(), &self.version().await?.version, &self.again)?;
         self.fits.store(true, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// Whether an agent of that version can be worked with, and which of the two is to be upgraded if not.
-fn fitting(ours: &VersionInfo, agent: &str) -> Result<(), Failure> {
+fn fitting(ours: &VersionInfo, agent: &str, again: &str) -> Result<(), Failure> {
     let upgrade = match ours.skew(agent) {
         Skew::Fits => return Ok(()),
-        Skew::AgentTooOld => "Upgrade the agent: kubectl rotate install --apply",
-        Skew::AgentTooNew => "Upgrade this program: kubectl krew upgrade rotate",
-        Skew::Unknown => "Install the agent that belongs to this program: kubectl rotate install --apply",
+        Skew::AgentTooOld => format!("Upgrade the agent: kubectl rotate install --apply{again}"),
+        Skew::AgentTooNew => "Upgrade this program: kubectl krew upgrade rotate".to_owned(),
+        Skew::Unknown => {
+            format!("Install the agent that belongs to this program: kubectl rotate install --apply{again}")
+        }
     };
     Err(Failure::OtherVersion(format!(
         "the agent is version {agent}, this is kubectl-rotate {}: at most one minor version may lie between them. \

@@ -19,6 +19,8 @@ pub(crate) struct ApiServer {
     pub(crate) patient: Client,
     /// Where it is.
     pub(crate) server: String,
+    /// The flags that lead to it again.
+    pub(crate) again: String,
 }
 
 impl fmt::Debug for ApiServer {
@@ -41,7 +43,7 @@ impl ApiServer {
         // A `--request-timeout` is about requests: it must not end a connection that is forwarded.
         let client = client(&server, answer_within, &url)?;
         let patient = if answer_within.is_some() { self::client(&server, None, &url)? } else { client.clone() };
-        Ok(Self { client, patient, server: url })
+        Ok(Self { client, patient, server: url, again: flags.again() })
     }
 }
 

@@ -8,7 +8,7 @@ use super::url::Url;
 use super::{Agent, TransportError};
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, UNBEGUN};
 
 /// An agent to talk to.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Session {
     }
 
     fn speaking(&self, agent: Agent) -> Agent {
-        agent.patient(self.connection.request_timeout.map(|timeout| timeout.0))
+        agent.patient(self.connection.request_timeout.map(|timeout| timeout.0)).reached_by(self.cluster_again())
     }
 
     /// An agent outside of this process: at `--agent-url`, else the installed one. `None` with `--embedded`.
@@ -96,7 +96,7 @@ impl Session {
     ///
     /// There is none: says how to get to one.
     pub(crate) async fn connect(&self, role: Role) -> Result<Connected, Failure> {
-        if let Some(agent) = self.remote_agent(role.account()).await? {
+        if let Some(agent) = self.until_interrupted(UNBEGUN, self.remote_agent(role.account())).await? {
             return Ok(Connected { agent, embedded: false });
         }
         let embedded = Embedded::start(self, role).await?;

@@ -16,7 +16,7 @@ use super::in_process::InProcess;
 use super::token::Account;
 use super::{Agent, cluster};
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, UNBEGUN};
 pub(crate) use handover::{leave, resume};
 
 /// How often a state is looked at that no event tells of.
@@ -72,7 +72,7 @@ impl Embedded {
     ///
     /// The cluster cannot be reached, consent is not given, or another agent holds the Lease.
     pub(crate) async fn start(session: &Session, role: Role) -> Result<Self, Failure> {
-        let (client, server, missing) = reach(session).await?;
+        let (client, server, missing) = session.until_interrupted(UNBEGUN, reach(session)).await?;
         if let Role::Act { consent } = role {
             create(session, &client, &server, &missing, consent).await?;
         }
@@ -92,14 +92,17 @@ impl Embedded {
             ..Config::default()
         };
         let engine = Engine::start(config, client, session.clock);
-        if acts {
-            match leads(&engine).await {
-                Err(Failure::Blocked(_)) if role == Role::End => {}
-                led => led?,
-            }
-        }
         let agent = Agent::new(InProcess::new(engine.router()), session.clock);
-        if let Err(failure) = ready(session, &engine, &agent).await {
+        let takes_up = async {
+            if acts {
+                match leads(&engine).await {
+                    Err(Failure::Blocked(_)) if role == Role::End => {}
+                    led => led?,
+                }
+            }
+            ready(session, &engine, &agent).await
+        };
+        if let Err(failure) = session.until_interrupted(UNBEGUN, takes_up).await {
             // The next command need not wait for the Lease.
             engine.shutdown().await;
             return Err(failure);
@@ -221,7 +224,8 @@ async fn create(
     if !consent && !session.confirm("Create them?").await? {
         return Err(Failure::Usage("not confirmed; nothing was touched".to_owned()));
     }
-    bootstrap::create(client, missing).await.map_err(|error| refused(error, server))
+    let created = async { bootstrap::create(client, missing).await.map_err(|error| refused(error, server)) };
+    session.until_interrupted("before a rotation was begun; the objects may be there", created).await
 }
 
 fn refused(error: BootstrapError, server: &str) -> Failure {

@@ -51,8 +51,11 @@ fn no_agent_says_how_to_get_to_one() {
         refused(
             &[line, &["--server", &cluster.server, "--agent-namespace", "ours"]].concat(),
             8,
-            "error: no agent in namespace ours: install it with kubectl rotate install --apply, or run one inside this \
-             command with --embedded",
+            &format!(
+                "error: no agent in namespace ours: install it with kubectl rotate install --apply --server {}, or run one \
+                 inside this command with --embedded",
+                cluster.server
+            ),
         );
     }
 }

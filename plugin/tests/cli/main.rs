@@ -6,6 +6,7 @@ mod completion;
 mod connection;
 mod embedded;
 mod install;
+mod interrupts;
 mod names;
 mod saved;
 mod support;

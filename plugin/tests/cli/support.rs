@@ -42,11 +42,21 @@ pub(crate) fn started(line: &[&str]) -> Child {
     command.spawn().expect("the binary runs")
 }
 
+/// Sends a signal.
+pub(crate) fn signal(child: &Child, signal: &str) {
+    let pid = child.id().to_string();
+    let killed = std::process::Command::new("kill").args([signal, &pid]).status().expect("kill exists");
+    assert!(killed.success());
+}
+
 /// Ctrl-C, then the end.
 pub(crate) fn interrupted(child: Child) -> Run {
-    let pid = child.id().to_string();
-    let killed = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill exists");
-    assert!(killed.success());
+    signalled(child, "-INT")
+}
+
+/// A signal, then the end.
+pub(crate) fn signalled(child: Child, name: &str) -> Run {
+    signal(&child, name);
     let output = child.wait_with_output().expect("it ends");
     Run {
         code: output.status.code(),

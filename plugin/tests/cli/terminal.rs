@@ -68,6 +68,19 @@ fn ctrl_c_at_the_question_gives_the_lease_up() {
 }
 
 #[test]
+fn the_time_to_wait_begins_with_the_answer() {
+    let cluster = crate::interrupts::with_a_pod_that_stays();
+    let line = ["uninstall", "--timeout", "1s", "--server", &cluster.server];
+    let mut child = on_a_terminal(&line, &[("TERM", "xterm")]);
+    until(&mut child, "[y/N] ");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    typed(&mut child, b"y\n");
+    let said = until(&mut child, "ended with 5");
+    child.wait().expect("it ends");
+    assert!(said.contains("error: not everything is gone after 1s: "), "{said}");
+}
+
+#[test]
 fn lines_change_in_place_only_where_the_terminal_can_and_may() {
     for (environment, changes) in [
         (&[("TERM", "xterm")][..], true),

@@ -178,8 +178,11 @@ fn without_an_agent_a_plan_reads_with_the_kubeconfig_and_says_so() {
         (run.code, run.stderr.as_str()),
         (
             Some(0),
-            "Reading the cluster with your kubeconfig: no agent in namespace kubectl-rotate: install it with kubectl rotate \
-             install --apply, or run one inside this command with --embedded\n"
+            &*format!(
+                "Reading the cluster with your kubeconfig: no agent in namespace kubectl-rotate: install it with kubectl \
+                 rotate install --apply --server {}, or run one inside this command with --embedded\n",
+                cluster.server
+            )
         )
     );
     assert!(run.stdout.contains("node/w1 can be rotated: 3 Pods to move"), "{}", run.stdout);

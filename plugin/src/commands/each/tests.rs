@@ -3,12 +3,15 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use clap::Parser as _;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use rotate_agent::clock::Clock;
 use rotate_shared::{API_VERSION, CancelRequest, Problem, RotationList};
 
 use super::*;
+use crate::called::Called;
+use crate::cli::Cli;
 use crate::connect::{Agent, Answer, Ask, Transport, TransportError};
 use crate::output::rotation::tests::rotation;
 
@@ -38,7 +41,9 @@ impl Batch {
         let connected = Connected { agent: Agent::new(self.clone(), Clock::system()), embedded: false };
         let batch = RotationRef::parse("batch/f9b09ffcf2")?;
         let cancel = async |rotation: &Rotation| connected.agent.cancel(&rotation.id, CancelRequest::default()).await;
-        ask(&connected, &batch, cancel).await
+        let cli = Cli::try_parse_from(["kubectl-rotate"]).expect("well formed");
+        let session = Session::new(Console::of_process(Called::Rotate), cli.agent, cli.connection);
+        ask(&session, &connected, &batch, cancel).await
     }
 
     fn asked(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::connect::objects::{Conflicts, Found, Objects};
 use crate::failure::Failure;
 use crate::manifests::{self, Kind, Object};
 use crate::output::Format;
-use crate::session::Session;
+use crate::session::{Session, UNBEGUN};
 
 /// How to apply.
 #[derive(Clone, Copy, Debug)]
@@ -31,23 +31,47 @@ pub(super) async fn apply(
     order: &Order,
     format: Option<Format>,
 ) -> Result<Vec<Value>, Failure> {
-    let missing = missing_namespaces(server).await?;
+    let asked = session.until_interrupted(UNBEGUN, try_first(session, server, objects, order));
+    let (answers, pruned) = asked.await?;
+    let meaning = "midway: what is told above was applied; the same command again goes on";
+    let applied = session.until_interrupted(meaning, really(session, server, objects, &pruned, order, format)).await?;
+    Ok(if order.dry_run { answers } else { applied })
+}
+
+/// Asks about everything that would be done. What the API server makes of the objects, and what is no longer wanted.
+async fn try_first(
+    session: &Session,
+    server: &Objects,
+    objects: &[Object],
+    order: &Order,
+) -> Result<(Vec<Value>, Vec<Found>), Failure> {
+    let missing = missing_namespaces(session, server).await?;
     no_downgrade(server, order.downgrade).await?;
     let pruned =
         if missing.contains(names::NAMESPACE) { Vec::new() } else { no_longer_wanted(server, objects).await? };
-    let mut answers = try_all(session, server, objects, &missing, order).await?;
+    let answers = try_all(session, server, objects, &missing, order).await?;
     for found in &pruned {
         server.delete(found, true).await?;
     }
+    Ok((answers, pruned))
+}
+
+/// Does it, or says what would be done.
+async fn really(
+    session: &Session,
+    server: &Objects,
+    objects: &[Object],
+    pruned: &[Found],
+    order: &Order,
+    format: Option<Format>,
+) -> Result<Vec<Value>, Failure> {
+    let mut answers = Vec::new();
     let say = |told: &str, done: &str| match format {
         None if order.dry_run => session.console.data(&format!("{told} {done} (server dry run)\n")),
         None => session.console.data(&format!("{told} {done}\n")),
         Some(Format::Name) => session.console.data(&format!("{told}\n")),
         Some(_) => Ok(()),
     };
-    if !order.dry_run {
-        answers.clear();
-    }
     for object in objects {
         if !order.dry_run {
             answers.push(
@@ -56,7 +80,7 @@ pub(super) async fn apply(
         }
         say(&object.told(), "serverside-applied")?;
     }
-    for found in &pruned {
+    for found in pruned {
         if order.dry_run || server.delete(found, false).await? {
             say(&found.told(), "pruned")?;
         }
@@ -65,7 +89,7 @@ pub(super) async fn apply(
 }
 
 /// The namespaces that are not there yet.
-async fn missing_namespaces(server: &Objects) -> Result<BTreeSet<&'static str>, Failure> {
+async fn missing_namespaces(session: &Session, server: &Objects) -> Result<BTreeSet<&'static str>, Failure> {
     let kind = Kind::named("Namespace").expect("namespaces are installed");
     let mut missing = BTreeSet::new();
     for name in [names::NAMESPACE, names::ROOM_NAMESPACE] {
@@ -73,7 +97,8 @@ async fn missing_namespaces(server: &Objects) -> Result<BTreeSet<&'static str>, 
             None => drop(missing.insert(name)),
             Some(found) if found["status"]["phase"] == "Terminating" => {
                 return Err(Failure::Blocked(format!(
-                    "namespace {name} is being deleted: wait until it is gone, as in: kubectl wait --for=delete namespace/{name}"
+                    "namespace {name} is being deleted: wait until it is gone, as in: kubectl wait --for=delete namespace/{name}{}",
+                    session.cluster_again()
                 )));
             }
             Some(_) => {}

@@ -17,24 +17,53 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often the same is said again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// How to go on looking.
-const FOLLOW: &str = "kubectl -n kubectl-rotate rollout status deployment/rotate-agent";
-
 pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Duration>, hint: Option<&str>) -> Ended {
     let console = &session.console;
-    let kind = Kind::named("Deployment").expect("it is installed");
-    let path = kind.path(Some(names::NAMESPACE), names::AGENT);
+    let agent = Kind::named("Deployment").expect("it is installed").told(names::AGENT);
+    let (namespace, again) = (names::NAMESPACE, session.cluster_again());
+    // kubectl wants the name with its kind, without its group.
+    let follow = format!("kubectl -n {namespace} rollout status deployment/{}{again}", names::AGENT);
+    let mut waiting = format!("{agent}: nothing is known of it yet");
+    let time_is_up = async {
+        match timeout {
+            Some(timeout) => session.clock.sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    let code = tokio::select! {
+        biased;
+        () = session.interrupts.times(1) => exit::INTERRUPTED,
+        ready = ready(session, server, &agent, hint, &mut waiting) => {
+            ready?;
+            console.note(&format!("The agents are ready. Next: kubectl rotate plan node NAME{again}"));
+            return Ok(exit::DONE);
+        }
+        () = time_is_up => exit::TIMED_OUT,
+    };
+    if code == exit::TIMED_OUT {
+        console.note(&format!("error: not ready after {}: {waiting}", age::of(timeout.unwrap_or_default())));
+    }
+    console.note(&format!("It goes on in the cluster. To follow: {follow}"));
+    Ok(code)
+}
+
+/// Waits for it, and says what for.
+async fn ready(
+    session: &Session,
+    server: &Objects,
+    told: &str,
+    hint: Option<&str>,
+    waiting: &mut String,
+) -> Result<(), Failure> {
+    let path = Kind::named("Deployment").expect("it is installed").path(Some(names::NAMESPACE), names::AGENT);
     let began = session.clock.now();
     let mut said: Option<(String, Duration)> = None;
     loop {
         let Some(agent) = server.get(&path).await? else {
-            return Err(Failure::Other(format!("{} was deleted by somebody meanwhile", kind.told(names::AGENT))));
+            return Err(Failure::Other(format!("{told} was deleted by somebody meanwhile")));
         };
-        let Some(lacking) = lacking(&agent) else {
-            console.note("The agents are ready. Next: kubectl rotate plan node NAME");
-            return Ok(exit::DONE);
-        };
-        let mut waiting = format!("{}: {lacking}", kind.told(names::AGENT));
+        let Some(lacking) = lacking(&agent) else { return Ok(()) };
+        *waiting = format!("{told}: {lacking}");
         for why in reasons(&agent, &server.agents().await?) {
             waiting.push_str("; ");
             waiting.push_str(&why);
@@ -44,22 +73,11 @@ pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Du
             waiting.push_str(hint);
         }
         let waited = Duration::try_from(session.clock.now().duration_since(began)).unwrap_or_default();
-        if timeout.is_some_and(|timeout| waited >= timeout) {
-            console.note(&format!("error: not ready after {}: {waiting}", age::of(waited)));
-            console.note(&format!("It goes on in the cluster. To follow: {FOLLOW}"));
-            return Ok(exit::TIMED_OUT);
+        if said.as_ref().is_none_or(|(text, at)| text != waiting || waited.saturating_sub(*at) >= AGAIN) {
+            session.console.note(&format!("waiting {}: {waiting}", age::of(waited)));
+            said = Some((waiting.clone(), waited));
         }
-        if said.as_ref().is_none_or(|(text, at)| *text != waiting || waited.saturating_sub(*at) >= AGAIN) {
-            console.note(&format!("waiting {}: {waiting}", age::of(waited)));
-            said = Some((waiting, waited));
-        }
-        tokio::select! {
-            () = session.clock.sleep(LOOK) => {}
-            _ = tokio::signal::ctrl_c() => {
-                console.note(&format!("It goes on in the cluster. To follow: {FOLLOW}"));
-                return Ok(exit::INTERRUPTED);
-            }
-        }
+        session.clock.sleep(LOOK).await;
     }
 }
 

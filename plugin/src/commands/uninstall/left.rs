@@ -7,11 +7,12 @@ use rotate_shared::{Phase, names};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{RECORDS, text};
+use super::text;
 use crate::connect::objects::Objects;
 use crate::failure::Failure;
 use crate::manifests::Kind;
 use crate::output::{Console, escape};
+use crate::session::Session;
 
 /// Of all rotations that there are records of.
 #[derive(Debug, Default)]
@@ -45,7 +46,8 @@ struct Span {
 impl Left {
     /// Reads records and nodes.
     pub(super) async fn read(server: &Objects) -> Result<Self, Failure> {
-        let maps = server.list(RECORDS, names::ROTATION).await?;
+        let records = format!("/api/v1/namespaces/{}/configmaps", names::NAMESPACE);
+        let maps = server.list(&records, names::ROTATION).await?;
         let nodes = server.list("/api/v1/nodes", "").await?;
         Ok(Self::of(&maps, &nodes))
     }
@@ -81,11 +83,11 @@ impl Left {
     }
 
     /// Ends here where a rotation would be left to itself.
-    pub(super) fn nothing_is_live(&self) -> Result<(), Failure> {
+    pub(super) fn nothing_is_live(&self, again: &str) -> Result<(), Failure> {
         match &self.live[..] {
             [] => Ok(()),
             live => Err(Failure::Blocked(format!(
-                "not over: {}; end them first, as in: kubectl rotate cancel ID; nothing was changed",
+                "not over: {}; end them first, as in: kubectl rotate cancel ID{again}; nothing was changed",
                 live.join(", ")
             ))),
         }
@@ -106,10 +108,11 @@ impl Left {
     }
 
     /// Says what stays.
-    pub(super) fn tell(&self, console: &Console) {
+    pub(super) fn tell(&self, session: &Session) {
+        let again = session.cluster_again();
         for node in &self.cordoned {
-            console.note(&format!(
-                "node/{node} stays cordoned, as its rotation left it; to lift that: kubectl uncordon {node}"
+            session.console.note(&format!(
+                "node/{node} stays cordoned, as its rotation left it; to lift that: kubectl uncordon {node}{again}"
             ));
         }
     }
@@ -173,11 +176,11 @@ mod tests {
         let odd = json!({ "metadata": { "name": "rotation-odd" }, "data": { "record": "{" } });
         let left = Left::of(&[map("abc", "Draining"), map("def", "Succeeded"), odd], &[]);
         assert_eq!(
-            left.nothing_is_live().unwrap_err().to_string(),
+            left.nothing_is_live(" --context blue").unwrap_err().to_string(),
             "not over: rotation/abc of node/w1 (Draining), rotation-odd, which cannot be read; end them first, as in: kubectl \
-             rotate cancel ID; nothing was changed"
+             rotate cancel ID --context blue; nothing was changed"
         );
-        assert!(Left::of(&[map("abc", "Stopped")], &[]).nothing_is_live().is_ok());
+        assert!(Left::of(&[map("abc", "Stopped")], &[]).nothing_is_live("").is_ok());
     }
 
     #[test]

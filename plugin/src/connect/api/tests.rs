@@ -78,15 +78,15 @@ async fn an_agent_that_leaves_its_version_out_is_asked_for_it_once() {
 fn the_upgrade_of_the_older_one_is_the_next_command() {
     let ours = VersionInfo { version: "1.4.0".to_owned(), ..VersionInfo::current() };
     for (agent, command) in [
-        ("1.2.9", "Upgrade the agent: kubectl rotate install --apply"),
+        ("1.2.9", "Upgrade the agent: kubectl rotate install --apply --context blue"),
         ("1.6.0", "Upgrade this program: kubectl krew upgrade rotate"),
-        ("what", "Install the agent that belongs to this program: kubectl rotate install --apply"),
+        ("what", "Install the agent that belongs to this program: kubectl rotate install --apply --context blue"),
     ] {
-        let failure = fitting(&ours, agent).expect_err("it does not fit");
+        let failure = fitting(&ours, agent, " --context blue").expect_err("it does not fit");
         assert!(failure.to_string().ends_with(command), "{failure}");
     }
     for agent in ["1.3.0", "1.4.9", "1.5.0"] {
-        assert!(fitting(&ours, agent).is_ok(), "{agent}");
+        assert!(fitting(&ours, agent, "").is_ok(), "{agent}");
     }
 }
 

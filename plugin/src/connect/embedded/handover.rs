@@ -34,9 +34,10 @@ pub(crate) async fn resume(
         session.console.note(&format!("Going on with rotation/{} of node/{}.", rotation.id, rotation.node));
         resumed.push(if rotation.paused { agent.resume(&rotation.id).await? } else { rotation });
     }
-    let others: Vec<_> = names.iter().filter(|name| !resumed.iter().any(|found| found.node == **name)).collect();
+    let begun = |name: &String| resumed.iter().any(|found| found.node == *name);
+    let others: Vec<_> = names.into_iter().filter(|name| !begun(name)).collect();
     if !others.is_empty() {
-        session.console.note(&format!("Not begun, type the command again for: {others:?}"));
+        session.console.note(&format!("Not begun, type the command again for: {}", others.join(" ")));
     }
     Ok(Some(resumed))
 }
@@ -46,7 +47,7 @@ pub(crate) async fn resume(
 pub(crate) async fn leave(session: &Session, agent: &Agent, mut states: Vec<Rotation>) -> Vec<Rotation> {
     tokio::select! {
         () = hold(session, agent, &states) => {}
-        _ = tokio::signal::ctrl_c() => return states,
+        () = session.interrupts.times(2) => return states,
     }
     for state in &mut states {
         if let Ok(now) = agent.rotation(&state.id).await {
@@ -76,8 +77,9 @@ async fn hold(session: &Session, agent: &Agent, states: &[Rotation]) {
     if !console.is_interactive() {
         for rotation in &live {
             console.note(&format!(
-                "Nothing was evicted yet. To put everything back: kubectl rotate cancel {} --embedded",
-                rotation.id
+                "Nothing was evicted yet. To put everything back: kubectl rotate cancel {}{}",
+                rotation.id,
+                session.flags_again()
             ));
         }
         return;

@@ -61,7 +61,7 @@ impl Pods for KubePods {
                 kube::Error::Api(status) if status.code == 403 => self.refused(&status.message),
                 error => cluster::refused(error, &self.cluster.server),
             })?;
-            answering(&listed.items, &self.namespace)
+            answering(&listed.items, &self.namespace, &self.cluster.again)
         }
         .boxed()
     }
@@ -91,7 +91,7 @@ impl Pods for KubePods {
 /// # Errors
 ///
 /// There is none: says what to do.
-fn answering(pods: &[Pod], namespace: &str) -> Result<Vec<String>, Failure> {
+fn answering(pods: &[Pod], namespace: &str, again: &str) -> Result<Vec<String>, Failure> {
     let ready = |pod: &&Pod| {
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
         pod.metadata.deletion_timestamp.is_none()
@@ -101,12 +101,12 @@ fn answering(pods: &[Pod], namespace: &str) -> Result<Vec<String>, Failure> {
     match (pods.len(), names.is_empty()) {
         (_, false) => Ok(names),
         (0, true) => Err(Failure::AgentUnreachable(format!(
-            "no agent in namespace {namespace}: install it with kubectl rotate install --apply, or run one inside this \
+            "no agent in namespace {namespace}: install it with kubectl rotate install --apply{again}, or run one inside this \
              command with --embedded"
         ))),
         (count, true) => Err(Failure::AgentUnreachable(format!(
             "{}: see why with kubectl -n {namespace} \
-             describe pods -l {}, or run an agent inside this command with --embedded",
+             describe pods -l {}{again}, or run an agent inside this command with --embedded",
             match count {
                 1 => format!("the only Pod of the agent in namespace {namespace} is not ready"),
                 _ => format!("none of the {count} Pods of the agent in namespace {namespace} is ready"),
@@ -135,26 +135,27 @@ mod tests {
     #[test]
     fn only_pods_that_are_ready_and_stay_are_asked() {
         let pods = [pod("a", "True", true), pod("b", "False", false), pod("c", "True", false), pod("d", "True", false)];
-        assert_eq!(answering(&pods, "x").expect("two"), ["c", "d"]);
+        assert_eq!(answering(&pods, "x", "").expect("two"), ["c", "d"]);
     }
 
     #[test]
     fn no_agent_and_none_that_is_ready_are_told_apart() {
-        let none = answering(&[], "x").expect_err("there is none");
+        let none = answering(&[], "x", " --context blue").expect_err("there is none");
         assert_eq!(
             (none.exit_code(), none.to_string().as_str()),
             (
                 8,
-                "no agent in namespace x: install it with kubectl rotate install --apply, or run one inside this command \
-                 with --embedded"
+                "no agent in namespace x: install it with kubectl rotate install --apply --context blue, or run one inside \
+                 this command with --embedded"
             )
         );
-        let unready = answering(&[pod("a", "False", false), pod("b", "False", false)], "x").expect_err("none is ready");
+        let unready =
+            answering(&[pod("a", "False", false), pod("b", "False", false)], "x", "").expect_err("none is ready");
         assert!(
             unready.to_string().starts_with("none of the 2 Pods of the agent in namespace x is ready: see"),
             "{unready}"
         );
-        let unready = answering(&[pod("a", "False", false)], "x").expect_err("it is not ready");
+        let unready = answering(&[pod("a", "False", false)], "x", "").expect_err("it is not ready");
         assert_eq!(unready.exit_code(), 8);
         assert!(
             unready.to_string().starts_with("the only Pod of the agent in namespace x is not ready: see why with "),

@@ -265,7 +265,7 @@ fn issuing() -> (ApiServer, Sim) {
         sim.create(object);
     }
     let client = Client::new(sim.router(), "default");
-    (ApiServer { patient: client.clone(), client, server: "sim".to_owned() }, sim)
+    (ApiServer { patient: client.clone(), client, server: "sim".to_owned(), again: String::new() }, sim)
 }
 
 fn issued(sim: &Sim) -> usize {

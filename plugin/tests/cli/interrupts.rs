@@ -1,0 +1,193 @@
+//! Ctrl-C at any time: the command ends with 130, and says what that means.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rotate_sim::objects;
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::support::{file, interrupted, rotate, signal, signalled, started};
+
+/// Somebody who answers these paths, each with this, and no other. Tells of every path that is asked for.
+fn silent_but_for(answers: &[(&'static str, String)]) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let (sender, asked) = channel();
+    let answers = answers.to_vec();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (answers, sender) = (answers.clone(), sender.clone());
+            std::thread::spawn(move || {
+                while let Some(path) = requested(&mut stream) {
+                    let answer = answers.iter().find(|(known, _)| *known == path);
+                    let _ = sender.send(path.clone());
+                    if let Some((_, body)) = answer {
+                        let version = env!("CARGO_PKG_VERSION");
+                        let head = format!("HTTP/1.1 200 OK\r\nrotate-version: {version}\r\n");
+                        let _ = write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len());
+                    }
+                }
+            });
+        }
+    });
+    (url, asked)
+}
+
+/// The path of the next request; `None` once nobody asks any more.
+fn requested(stream: &mut TcpStream) -> Option<String> {
+    let mut request = Vec::new();
+    let mut byte = [0];
+    while !request.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        request.push(byte[0]);
+    }
+    let head = String::from_utf8(request).ok()?.to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    stream.read_exact(&mut vec![0; length]).ok()?;
+    head.split(' ').nth(1).map(str::to_owned)
+}
+
+fn until_asked(asked: &Receiver<String>, path: &str) {
+    while asked.recv_timeout(Duration::from_secs(20)).expect("it is asked") != path {}
+}
+
+#[test]
+fn while_an_agent_thinks_about_a_plan_nothing_is_begun() {
+    for name in ["-INT", "-TERM"] {
+        let (url, asked) = silent_but_for(&[]);
+        let child = started(&["node", "w1", "--yes", "--agent-url", &url]);
+        until_asked(&asked, "/v1/plans");
+        let run = signalled(child, name);
+        assert_eq!(
+            (run.code, run.stderr.as_str()),
+            (Some(130), "error: interrupted before anything was begun\n"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn who_only_looks_ends_without_a_word() {
+    for (line, path) in [
+        (&["plan", "node", "w1"][..], "/v1/plans"),
+        (&["node", "w1", "--dry-run"], "/v1/plans"),
+        (&["status"], "/v1/rotations"),
+        (&["status", "-w"], "/v1/rotations"),
+        (&["fleet"], "/v1/nodes"),
+    ] {
+        let (url, asked) = silent_but_for(&[]);
+        let child = started(&[line, &["--agent-url", &url]].concat());
+        until_asked(&asked, path);
+        let run = interrupted(child);
+        assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(130), "", ""), "{line:?}");
+    }
+}
+
+#[test]
+fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told() {
+    let cluster = Cluster::with_room(true).agent();
+    let plans = cluster.rotate(&["plan", "node", "-l", "kubernetes.io/hostname=w1", "-o", "json"]).stdout;
+    let version = rotate(&["version", "--client", "-o", "json"]).stdout;
+    let version: serde_json::Value = serde_json::from_str(&version).expect("JSON");
+    let (url, asked) = silent_but_for(&[("/v1/plans", plans), ("/version", version["clientVersion"].to_string())]);
+    let child = started(&["node", "w1", "--yes", "--agent-url", &url]);
+    until_asked(&asked, "/v1/rotations");
+    let run = interrupted(child);
+    let told = format!("while it was begun; whether it was, kubectl rotate status --agent-url {url} shows");
+    assert_eq!(run.code, Some(130), "{}", run.stderr);
+    assert!(run.stderr.ends_with(&format!("error: interrupted {told}\n")), "{}", run.stderr);
+}
+
+#[test]
+fn a_question_to_stdin_that_nobody_answers_is_given_up() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    command.env_clear().args(["plan", "node", "w1", "--from", "-", "-v", "6"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary runs");
+    let stdin = child.stdin.take();
+    std::thread::sleep(Duration::from_millis(500));
+    let run = interrupted(child);
+    drop(stdin);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(130), ""));
+}
+
+/// A cluster in which an agent's Pod does not go, as nobody takes it away there.
+pub(crate) fn with_a_pod_that_stays() -> Cluster {
+    let cluster = Cluster::bare();
+    let labels = json!({ "app.kubernetes.io/name": "kubectl-rotate", "app.kubernetes.io/component": "agent" });
+    cluster.sim.create(objects::namespace("kubectl-rotate", &labels));
+    let mut pod = objects::pod("rotate-agent-a", "kubectl-rotate", &objects::template("agent", "1m", "1Mi"));
+    pod["metadata"]["labels"] = labels;
+    cluster.sim.create(pod);
+    cluster
+}
+
+#[test]
+fn an_uninstallation_stops_and_the_command_to_go_on_with_leads_to_the_same_cluster() {
+    let cluster = with_a_pod_that_stays();
+    let line = ["uninstall", "--yes", "--server", &cluster.server];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    let mut child =
+        command.env_clear().args(line).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut said = String::new();
+    while !said.contains("for its agents to go: pod/rotate-agent-a") {
+        assert!(stderr.read_line(&mut said).expect("text") > 0, "{said}");
+    }
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    stderr.read_to_string(&mut said).expect("text");
+    assert!(said.ends_with(&format!("To go on: kubectl rotate uninstall --server {}\n", cluster.server)), "{said}");
+    assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_some());
+}
+
+#[test]
+fn an_uninstallation_that_takes_too_long_says_what_it_waits_for() {
+    let cluster = with_a_pod_that_stays();
+    let run = rotate(&["uninstall", "--yes", "--timeout", "1s", "--server", &cluster.server]);
+    let told = "error: not everything is gone after 1s: it waits for its agents to go: pod/rotate-agent-a on node/";
+    assert_eq!(run.code, Some(5), "{}", run.stderr);
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(
+        run.stderr.ends_with(&format!("To go on: kubectl rotate uninstall --server {}\n", cluster.server)),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn who_insists_is_not_held_up_by_a_credential_plugin_that_does_not_listen() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let runs = folder.path().join("runs");
+    let script = format!("trap '' INT; echo > {}; exec sleep 20", runs.display());
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": ["-c", script],
+            "interactiveMode": "Never",
+        }}}],
+    });
+    let config = file(&config.to_string());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
+    command.env_clear().args(["fleet", "--kubeconfig", config.path().to_str().expect("a plain path")]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    let pause = || std::thread::sleep(Duration::from_millis(200));
+    while !runs.exists() {
+        pause();
+    }
+    for _ in 0..2 {
+        signal(&child, "-INT");
+        pause();
+    }
+    assert!(child.try_wait().expect("it is ours").is_none(), "the plugin holds it up");
+    signal(&child, "-INT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
