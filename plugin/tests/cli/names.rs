@@ -7,18 +7,20 @@ use assert_cmd::Command;
 use crate::cluster::Cluster;
 use crate::support::rotate;
 
-/// The program as krew links it for a plugin named `rotate-node`.
-fn rotate_node() -> PathBuf {
-    let link = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubectl-rotate_node");
+/// The program as krew links it for a plugin named `rotate-node`, for one test alone.
+fn rotate_node(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let link = folder.join("kubectl-rotate_node");
     let _ = std::fs::remove_file(&link);
-    std::fs::hard_link(env!("CARGO_BIN_EXE_kubectl-rotate"), &link).expect("a link beside the binary");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_kubectl-rotate"), &link).expect("a link to the binary");
     link
 }
 
 #[test]
 fn as_rotate_node_a_node_is_rotated_without_a_verb_and_commands_are_told_as_they_can_be_typed() {
     let cluster = Cluster::with_room(false).agent();
-    let program = rotate_node();
+    let program = rotate_node("verb");
     let run = |line: &[&str]| {
         let output = Command::new(&program).env_clear().args(line).args(["--agent-url", &cluster.agent_url]).output();
         let output = output.expect("the binary runs");
@@ -37,7 +39,7 @@ fn as_rotate_node_a_node_is_rotated_without_a_verb_and_commands_are_told_as_they
 
 #[test]
 fn what_is_installed_is_the_same_whatever_the_program_is_called() {
-    let program = rotate_node();
+    let program = rotate_node("manifests");
     for line in [&["install", "--with", "ha"][..], &["install", "-o", "json"], &["version", "--client", "-o", "yaml"]] {
         let output = Command::new(&program).env_clear().args(line).output().expect("the binary runs");
         assert_eq!(String::from_utf8(output.stdout).expect("text"), rotate(line).stdout, "{line:?}");
