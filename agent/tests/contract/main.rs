@@ -125,7 +125,10 @@ async fn seed(control: SocketAddr, tokens: &[String]) -> Value {
         let (status, answer) =
             send(control, Method::POST, &format!("/v1/rotations/{id}/cancel"), &tokens[0], "{}").await;
         assert_eq!(status, 200, "{answer}");
+        let mut looks = 0;
         while !show(control, &tokens[0], id).await.phase.is_terminal() {
+            looks += 1;
+            assert!(looks < 600, "rotation {id} was cancelled and goes on");
             Clock::system().sleep(Duration::from_millis(100)).await;
         }
     }
