@@ -234,12 +234,12 @@ impl cli::ConnectionFlags {
             &mut self.certificate_authority,
             &mut self.client_certificate,
             &mut self.client_key,
-            &mut self.token,
             &mut self.impersonate,
             &mut self.as_uid,
         ] {
             text.take_if(|text| text.is_empty());
         }
+        self.token.take_if(|token| token.is_empty());
         self.kubeconfig.take_if(|path| path.as_os_str().is_empty());
         self.as_group.retain(|group| !group.is_empty());
         self

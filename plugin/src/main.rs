@@ -10,6 +10,7 @@ mod failure;
 mod interrupts;
 mod manifests;
 mod output;
+mod secret;
 mod session;
 mod usage;
 

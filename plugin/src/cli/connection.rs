@@ -8,6 +8,7 @@ use rotate_agent::PodCache;
 
 use super::GoDuration;
 use super::switch::{Switch, SwitchArg as _};
+use crate::secret::Secret;
 
 /// Where the agent is.
 #[derive(Args, Clone, Debug)]
@@ -84,7 +85,7 @@ pub(crate) struct ConnectionFlags {
     pub(crate) client_key: Option<String>,
     /// Bearer token for authentication
     #[arg(long, global = true, value_name = "TOKEN", hide_short_help = true)]
-    pub(crate) token: Option<String>,
+    pub(crate) token: Option<Secret>,
     /// User to impersonate
     #[arg(long = "as", global = true, value_name = "USER", hide_short_help = true)]
     pub(crate) impersonate: Option<String>,

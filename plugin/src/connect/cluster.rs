@@ -218,7 +218,7 @@ fn apply_to_cluster(flags: &ConnectionFlags, cluster: &mut Cluster) {
 fn apply_to_user(flags: &ConnectionFlags, user: &mut AuthInfo) -> Result<(), Failure> {
     if let Some(token) = &flags.token {
         // A token on the command line is meant to be used, whatever else the kubeconfig has.
-        *user = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
+        *user = AuthInfo { token: Some(token.to_string().into()), ..AuthInfo::default() };
     }
     if let Some(file) = &flags.client_certificate {
         user.client_certificate = Some(file.clone());

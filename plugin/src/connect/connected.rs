@@ -8,6 +8,7 @@ use super::url::Url;
 use super::{Agent, TransportError};
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
+use crate::secret::Secret;
 use crate::session::{Session, UNBEGUN};
 
 /// An agent to talk to.
@@ -67,7 +68,7 @@ impl Session {
 
     /// `--token` for the agent, where it is made out to it, and the flags for the API server. A token for the API server
     /// must not be shown to the agent.
-    fn credentials(&self) -> (Option<String>, ConnectionFlags) {
+    fn credentials(&self) -> (Option<Secret>, ConnectionFlags) {
         let given = self.connection.token.clone().filter(|token| token::is_for_agent(token));
         let token = self.connection.token.clone().filter(|_| given.is_none());
         (given, ConnectionFlags { token, ..self.connection.clone() })

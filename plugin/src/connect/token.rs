@@ -17,6 +17,7 @@ use super::api_server::ApiServer;
 use super::cluster;
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
+use crate::secret::Secret;
 
 /// The shortest that the API server hands out. A follower takes another one when it is used up.
 const LIFETIME_SECONDS: i64 = 600;
@@ -62,7 +63,7 @@ pub(crate) struct Source {
 
 #[derive(Clone, Debug)]
 struct Held {
-    token: String,
+    token: Secret,
     until: Timestamp,
 }
 
@@ -80,8 +81,8 @@ impl Source {
 
     /// Begins with a token that the person gave.
     #[must_use]
-    pub(crate) fn beginning_with(mut self, token: Option<String>) -> Self {
-        self.held = Mutex::new(token.map(|token| Held { token, until: Timestamp::MAX }));
+    pub(crate) fn beginning_with(mut self, token: Option<impl Into<Secret>>) -> Self {
+        self.held = Mutex::new(token.map(|token| Held { token: token.into(), until: Timestamp::MAX }));
         self
     }
 
@@ -91,7 +92,7 @@ impl Source {
     }
 
     /// The token that is held, if it is still good.
-    pub(super) async fn held(&self) -> Option<String> {
+    pub(super) async fn held(&self) -> Option<Secret> {
         let held = self.held.lock().await;
         held.as_ref().filter(|held| self.clock.now() < held.until).map(|held| held.token.clone())
     }
@@ -101,7 +102,7 @@ impl Source {
     /// # Errors
     ///
     /// The API server cannot be asked, or refuses.
-    pub(super) async fn token(&self) -> Result<String, TransportError> {
+    pub(super) async fn token(&self) -> Result<Secret, TransportError> {
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| self.clock.now() < held.until) {
             return Ok(held.token.clone());
@@ -114,8 +115,8 @@ impl Source {
     /// # Errors
     ///
     /// The API server cannot be asked, or refuses.
-    pub(super) async fn instead_of(&self, refused: Option<&str>) -> Result<String, TransportError> {
-        self.held.lock().await.take_if(|held| Some(held.token.as_str()) == refused);
+    pub(super) async fn instead_of(&self, refused: Option<&str>) -> Result<Secret, TransportError> {
+        self.held.lock().await.take_if(|held| Some(&*held.token) == refused);
         self.token().await
     }
 
@@ -153,7 +154,7 @@ impl Source {
         })?;
         let status = issued.status.ok_or_else(|| Failure::Other("the API server issued no token".to_owned()))?;
         let lifetime = issued.spec.expiration_seconds.unwrap_or(LIFETIME_SECONDS);
-        Ok(Held { token: status.token, until: used_until(asked, lifetime) })
+        Ok(Held { token: status.token.into(), until: used_until(asked, lifetime) })
     }
 }
 
