@@ -160,9 +160,8 @@ async fn ready(session: &Session, engine: &Engine, agent: &Agent) -> Result<(), 
         let mut troubles = Vec::new();
         for feed in agent.cache().await?.feeds.into_iter().filter(|feed| !feed.synced) {
             match (feed.last_error, feed.last_status) {
-                (Some(refused), Some(401 | 403)) => {
-                    return Err(Failure::NotAuthorised(format!("failed to {refused}")));
-                }
+                (Some(refused), Some(403)) => return Err(Failure::NotAuthorised(format!("failed to {refused}"))),
+                (_, Some(401)) => return Err(Failure::NotLoggedIn("Unauthorized".to_owned())),
                 (trouble, _) => troubles.extend(trouble),
             }
         }
