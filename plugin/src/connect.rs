@@ -100,6 +100,8 @@ pub(crate) struct Ask {
     pub(crate) body: Option<Bytes>,
     /// The id of the last event that was seen, where events are asked for again.
     pub(crate) last_event: Option<String>,
+    /// By which the agent knows it again where it is sent anew: it does nothing twice.
+    pub(crate) key: Option<String>,
 }
 
 /// An answer: its status, and its body as it comes.
@@ -125,10 +127,10 @@ pub(crate) trait Transport: std::fmt::Debug + Send + Sync {
 impl Ask {
     /// A request without a body.
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
-        Self { method, path: path.into(), body: None, last_event: None }
+        Self { method, path: path.into(), body: None, last_event: None, key: None }
     }
 
-    /// Whether anything is changed by it, so that it must not be sent twice.
+    /// Whether anything is changed by it, so that a transport must not send it twice.
     fn changes(&self) -> bool {
         self.method != Method::GET && self.path != "/v1/plans"
     }
@@ -157,6 +159,9 @@ impl Ask {
         // What cannot be a header was not an id: without it the present state comes, which is never wrong.
         if let Some(Ok(last)) = self.last_event.as_deref().map(http::HeaderValue::from_str) {
             headers.insert("last-event-id", last);
+        }
+        if let Some(Ok(key)) = self.key.as_deref().map(http::HeaderValue::from_str) {
+            headers.insert("idempotency-key", key);
         }
         headers
     }

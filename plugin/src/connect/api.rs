@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::Method;
+use jiff::{SignedDuration, Timestamp};
 use rotate_agent::clock::Clock;
 use rotate_shared::plan::PlanRequest;
 use rotate_shared::{
@@ -34,6 +35,10 @@ const TIMES: u32 = 20;
 const BUSY: Duration = Duration::from_secs(30);
 /// Where it does not say how long.
 const MOMENT: Duration = Duration::from_secs(1);
+
+/// How long an answer that was lost is asked for again: another agent is there at once, a new one within seconds. What was
+/// silent for longer is busy with it.
+const LOST: SignedDuration = SignedDuration::from_secs(10);
 
 /// An agent that answers.
 #[derive(Clone, Debug)]
@@ -94,7 +99,8 @@ impl Agent {
 
     /// Begins rotations, one a node.
     pub(crate) async fn rotate(&self, request: &RotationRequest) -> Result<Vec<Rotation>, Failure> {
-        let list: RotationList = self.call(Method::POST, "/v1/rotations".to_owned(), Some(request)).await?;
+        let ask = Ask { key: Some(random_key()), ..Ask::new(Method::POST, "/v1/rotations") };
+        let list: RotationList = self.carry(with_body(ask, Some(request))).await?;
         Ok(list.items)
     }
 
@@ -208,14 +214,24 @@ impl Agent {
         path: String,
         body: Option<&B>,
     ) -> Result<T, Failure> {
-        let body = body.map(|body| serde_json::to_vec(body).expect("wire types can be written as JSON"));
-        let ask = Ask { body: body.map(Bytes::from), ..Ask::new(method, path) };
+        self.carry(with_body(Ask::new(method, path), body)).await
+    }
+
+    async fn carry<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Failure> {
         if ask.changes() {
             self.know_version().await?;
         }
         let mut put_off = PutOff::default();
+        let lost_until = self.clock.now().saturating_add(LOST).unwrap_or(Timestamp::MAX);
         let answer = loop {
-            let answer = self.ask(ask.clone()).await?;
+            let answer = match self.ask(ask.clone()).await {
+                Err(Failure::AgentUnreachable(why)) if ask.key.is_some() && self.clock.now() < lost_until => {
+                    tracing::debug!("agent {}: {why}, to be asked again", ask.path);
+                    self.clock.sleep(AGAIN).await;
+                    continue;
+                }
+                answer => answer?,
+            };
             // What an agent of another version refuses or answers need not mean what it seems to.
             if answer.version.is_some() || answer.is_success() {
                 self.check(answer.version.as_deref()).await?;
@@ -268,6 +284,19 @@ impl Agent {
         self.fits.store(true, Ordering::Relaxed);
         Ok(())
     }
+}
+
+fn with_body<B: Serialize>(ask: Ask, body: Option<&B>) -> Ask {
+    let body = body.map(|body| serde_json::to_vec(body).expect("wire types can be written as JSON"));
+    Ask { body: body.map(Bytes::from), ..ask }
+}
+
+/// A key that no other command has.
+fn random_key() -> String {
+    let mut bytes = [0; 16];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).expect("the system has random bytes");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether an agent of that version can be worked with, and which of the two is to be upgraded if not.

@@ -69,6 +69,8 @@ struct Connection {
 struct Broken {
     /// Whether the agent may have got it nevertheless.
     sent: bool,
+    /// Whether it has only been silent: what it thinks about it need not do twice.
+    late: bool,
     reason: String,
 }
 
@@ -116,7 +118,9 @@ impl Forward {
                         broken.reason
                     )));
                 }
-                Err(broken) if tries + 1 == TRIES => return Err(self.shared.unreachable(broken.reason)),
+                Err(broken) if tries + 1 == TRIES || (broken.late && ask.method != http::Method::GET) => {
+                    return Err(self.shared.unreachable(broken.reason));
+                }
                 Err(_) => {
                     tries += 1;
                     continue;
@@ -233,7 +237,7 @@ impl Shared {
         ask: &Ask,
         token: Option<&str>,
     ) -> Result<(Connection, http::Response<Incoming>), Broken> {
-        let unsent = |reason: String| Broken { sent: false, reason };
+        let unsent = |reason: String| Broken { sent: false, late: false, reason };
         let body = Full::new(ask.body.clone().unwrap_or_default());
         let request = Request::builder().method(ask.method.clone()).uri(&ask.path).body(body);
         let mut request = request.map_err(|error| unsent(error.to_string()))?;
@@ -247,15 +251,14 @@ impl Shared {
         }
         let answered = async {
             connection.sender.ready().await.map_err(|error| unsent(error.to_string()))?;
-            connection
-                .sender
-                .try_send_request(request)
-                .await
-                .map_err(|mut error| Broken { sent: error.take_message().is_none(), reason: error.error().to_string() })
+            connection.sender.try_send_request(request).await.map_err(|mut error| Broken {
+                sent: error.take_message().is_none(),
+                ..unsent(error.error().to_string())
+            })
         };
         let patience = ask.patience();
         let answered = timeout(patience, answered).await.unwrap_or_else(|_| {
-            Err(Broken { sent: true, reason: format!("it says nothing for {} s", patience.as_secs()) })
+            Err(Broken { sent: true, late: true, reason: format!("it says nothing for {} s", patience.as_secs()) })
         });
         match answered {
             Ok(response) => Ok((connection, response)),

@@ -146,3 +146,74 @@ async fn what_may_have_been_done_is_not_asked_for_again_because_somebody_between
     assert_eq!(busy(3, false, true, Some(1)).await, (Some(8), 0));
     assert_eq!(busy(3, false, false, None).await, (Some(8), 0));
 }
+
+/// Takes requests for changes, remembers under which keys, and loses the answers to the first after a while.
+#[derive(Debug)]
+struct Losing {
+    times: usize,
+    after: Duration,
+    keys: Arc<Mutex<Vec<Option<String>>>>,
+    then: Fake,
+}
+
+impl Transport for Losing {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
+        if !ask.changes() {
+            return self.then.send(ask);
+        }
+        let taken = {
+            let mut keys = self.keys.lock().expect("nobody panics with it");
+            keys.push(ask.key.clone());
+            keys.len()
+        };
+        if taken > self.times {
+            return self.then.send(ask);
+        }
+        async move {
+            Clock::system().sleep(self.after).await;
+            Err(TransportError::Unreachable { at: "x".to_owned(), reason: "it broke".to_owned() })
+        }
+        .boxed()
+    }
+}
+
+type Keys = Arc<Mutex<Vec<Option<String>>>>;
+
+fn losing(times: usize, after: u64) -> (Agent, Keys) {
+    let then = Fake { version: OURS, header: true, asked: Arc::default() };
+    let keys = Keys::default();
+    let losing = Losing { times, after: Duration::from_secs(after), keys: Arc::clone(&keys), then };
+    (Agent::new(losing, Clock::system()), keys)
+}
+
+fn keys(keys: &Keys) -> Vec<Option<String>> {
+    keys.lock().expect("nobody panics with it").clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotations_whose_answer_was_lost_are_begun_again_under_the_same_key() {
+    let (agent, sent) = losing(2, 0);
+    agent.rotate(&RotationRequest::default()).await.expect("the third answer is not lost");
+    agent.rotate(&RotationRequest::default()).await.expect("none is lost any more");
+    let sent = keys(&sent);
+    assert_eq!(sent.len(), 4);
+    assert!(sent[0].as_ref().is_some_and(|key| key.len() == 32), "{sent:?}");
+    assert!(sent[..3].iter().all(|key| *key == sent[0]) && sent[3] != sent[0], "{sent:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_stays_lost_or_only_took_too_long_is_given_up() {
+    let (agent, sent) = losing(1000, 0);
+    assert_eq!(agent.rotate(&RotationRequest::default()).await.expect_err("it is lost").exit_code(), 8);
+    assert!((15..25).contains(&keys(&sent).len()), "{}", keys(&sent).len());
+    let (agent, sent) = losing(1000, 60);
+    agent.rotate(&RotationRequest::default()).await.expect_err("it took too long");
+    assert_eq!(keys(&sent).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_key_is_not_sent_again() {
+    let (agent, sent) = losing(1, 0);
+    agent.pause("a").await.expect_err("it is lost");
+    assert_eq!(keys(&sent), [None]);
+}

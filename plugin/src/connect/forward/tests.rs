@@ -231,6 +231,20 @@ async fn what_changes_nothing_is_asked_of_another_pod() {
     assert_eq!(got.load(Ordering::Relaxed), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_thinks_about_for_too_long_no_other_is_asked_to_think_about() {
+    let got = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&got);
+    let thinks = Router::new().fallback(async move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<()>().await;
+    });
+    let pods = FakePods::new(&[&["a", "b"]], [("a", Does::Answers(thinks.clone())), ("b", Does::Answers(thinks))]);
+    let told = text(pods.forward().send(Ask::new(Method::POST, "/v1/plans")).await).await;
+    assert_eq!(told.map_err(|told| told.ends_with("it says nothing for 60 s")), Err(true));
+    assert_eq!(got.load(Ordering::Relaxed), 1);
+}
+
 #[tokio::test]
 async fn a_change_goes_only_where_somebody_listens() {
     let pods = FakePods::new(&[&["a", "b"]], [("a", Does::Refuses), ("b", named("b"))]);
