@@ -55,10 +55,10 @@ pub const CONTROL_PORT: u16 = 8470;
 pub const VERSION_HEADER: &str = "rotate-version";
 /// Labels of the agent's Pods, as a selector.
 pub const AGENT_SELECTOR: &str = "app.kubernetes.io/name=kubectl-rotate,app.kubernetes.io/component=agent";
-/// Where the agent's ops port listens unless told otherwise.
-pub const OPS_ADDR: &str = "0.0.0.0:8471";
+/// Where the agent's ops port listens unless told otherwise: every address, of IPv4 as well.
+pub const OPS_ADDR: &str = "[::]:8471";
 /// Where the agent listens with TLS unless told otherwise, once it has a certificate.
-pub const TLS_ADDR: &str = "0.0.0.0:8443";
+pub const TLS_ADDR: &str = "[::]:8443";
 /// ConfigMap of what nodes of autoscaled groups were like.
 pub const GROUPS: &str = "rotate-groups";
 /// Prefix of the names of records.

@@ -13,7 +13,7 @@ pub(crate) mod tls;
 mod worded;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rotate_shared::{Code, Problem};
+use rotate_shared::{Code, Problem, names};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -72,7 +72,7 @@ impl Default for Bounds {
 impl Listener {
     /// Takes a port; port 0 takes any that is free.
     pub(crate) async fn bind(port: Port, addr: SocketAddr, clock: Clock, traffic: Arc<Traffic>) -> io::Result<Self> {
-        let socket = TcpListener::bind(addr).await?;
+        let socket = bind(addr, async |addr| TcpListener::bind(addr).await).await?;
         let addr = socket.local_addr()?;
         Ok(Self {
             socket,
@@ -154,19 +154,30 @@ impl Listener {
         async move {
             #[cfg(feature = "tls")]
             if let Some(tls) = tls {
-                match tokio::time::timeout(limits::HANDSHAKE_PATIENCE, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => speak(stream, router, head, closing).await,
-                    Ok(Err(error)) => {
-                        traffic.refuse(Refused::Handshake);
-                        tracing::debug!(error = %error, "a TLS handshake failed");
-                    }
-                    Err(_) => traffic.refuse(Refused::Handshake),
+                if let Some(stream) = tls::shake_hands(&tls, stream, &traffic).await {
+                    speak(stream, router, head, closing).await;
                 }
                 return;
             }
             speak(stream, router, head, closing).await;
         }
     }
+}
+
+/// Binds an address. Every address of IPv6, which takes IPv4 in, means every address of IPv4 where the machine has no IPv6.
+async fn bind<T>(addr: SocketAddr, bind: impl AsyncFn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    match bind(addr).await {
+        Err(error) if addr.ip() == Ipv6Addr::UNSPECIFIED && lacks_ipv6(&error) => {
+            bind((Ipv4Addr::UNSPECIFIED, addr.port()).into()).await
+        }
+        bound => bound,
+    }
+}
+
+/// Without the module there is no such kind of address (`EAFNOSUPPORT`), with the module turned off there is none to be had.
+fn lacks_ipv6(error: &io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = 97;
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
 async fn speak<S>(stream: S, router: Router, head: Duration, closing: CancellationToken)
@@ -194,7 +205,9 @@ async fn turn_away(mut stream: TcpStream) {
     let length = body.len();
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+         {}: {}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}",
+        names::VERSION_HEADER,
+        env!("CARGO_PKG_VERSION"),
     );
     let telling = async {
         stream.write_all(answer.as_bytes()).await?;

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::routing::{get, post};
+use tokio::sync::Notify;
 
 use super::*;
 
@@ -11,16 +12,21 @@ struct Open {
     addr: SocketAddr,
     closing: CancellationToken,
     served: tokio::task::JoinHandle<()>,
+    /// A request for `/slow` is being answered.
+    entered: Arc<Notify>,
 }
 
 async fn listen(bounds: Bounds) -> Open {
+    let entered = Arc::new(Notify::new());
+    let enter = Arc::clone(&entered);
     let router = Router::new()
         .route("/", get(async || "well"))
         .route("/echo", post(async |body: String| body))
         .route("/never", get(async || std::future::pending::<&str>().await))
         .route(
             "/slow",
-            get(async || {
+            get(async move || {
+                enter.notify_one();
                 Clock::system().sleep(Duration::from_millis(300)).await;
                 "slowly"
             }),
@@ -30,7 +36,7 @@ async fn listen(bounds: Bounds) -> Open {
     listener.bounds = bounds;
     let (addr, closing) = (listener.addr(), CancellationToken::new());
     let served = tokio::spawn(listener.serve(router, closing.clone()));
-    Open { addr, closing, served }
+    Open { addr, closing, served, entered }
 }
 
 impl Open {
@@ -64,6 +70,7 @@ async fn one_connection_too_many_is_told_so_and_the_next_gets_in_once_there_is_r
     assert!(turned_away.starts_with("HTTP/1.1 503 "), "{turned_away}");
     let (head, body) = turned_away.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("application/problem+json") && head.contains("retry-after: 1"), "{head}");
+    assert!(head.contains(&format!("{}: {}", names::VERSION_HEADER, env!("CARGO_PKG_VERSION"))), "{head}");
     let problem: Problem = serde_json::from_str(body).unwrap();
     assert_eq!((problem.status, problem.code), (503, Code::TooManyRequests));
     held.pop();
@@ -165,10 +172,52 @@ async fn a_port_that_closes_answers_what_is_under_way_and_lets_idle_connections_
     idle.read_exact(&mut first).await.unwrap();
     let mut asking = TcpStream::connect(port.addr).await.unwrap();
     asking.write_all(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-    Clock::system().sleep(Duration::from_millis(100)).await;
+    port.entered.notified().await;
     port.closing.cancel();
     assert!(rest(asking).await.ends_with("slowly"));
     rest(idle).await;
     tokio::time::timeout(SOON, port.served).await.expect("it ends").unwrap();
     assert!(TcpStream::connect(port.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn every_address_of_ipv6_is_every_address_of_ipv4_too() {
+    let any = "[::]:0".parse().unwrap();
+    let listener = Listener::bind(Port::Ops, any, Clock::system(), Arc::default()).await.unwrap();
+    let port = listener.addr().port();
+    let router = Router::new().route("/", get(async || "well"));
+    tokio::spawn(listener.serve(router, CancellationToken::new()));
+    for host in ["127.0.0.1", "::1"] {
+        let mut stream = match TcpStream::connect((host, port)).await {
+            Ok(stream) => stream,
+            // A machine without IPv6.
+            Err(error) => {
+                assert_eq!((host, TcpListener::bind("[::1]:0").await.is_err()), ("::1", true), "{error}");
+                continue;
+            }
+        };
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        assert!(rest(stream).await.ends_with("well"), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_ipv6_every_address_of_ipv4_is_taken() {
+    let errors = [io::Error::from_raw_os_error(97), io::Error::from(io::ErrorKind::AddrNotAvailable)];
+    for error in errors {
+        let without = async |addr: SocketAddr| match addr {
+            SocketAddr::V6(_) => {
+                Err(io::Error::new(error.kind(), "none")).map_err(|other| match error.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => other,
+                })
+            }
+            SocketAddr::V4(_) => Ok(addr),
+        };
+        let bound = bind("[::]:8471".parse().unwrap(), without).await.unwrap();
+        assert_eq!(bound, "0.0.0.0:8471".parse().unwrap());
+        assert!(bind("[::1]:8471".parse().unwrap(), without).await.is_err(), "one address is that one");
+    }
+    let taken = async |_| Err::<(), _>(io::Error::from(io::ErrorKind::AddrInUse));
+    assert_eq!(bind("[::]:8471".parse().unwrap(), taken).await.unwrap_err().kind(), io::ErrorKind::AddrInUse);
 }

@@ -17,10 +17,13 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::clock::Clock;
-use crate::http::traffic::Traffic;
+use crate::http::limits;
+use crate::http::traffic::{Refused, Traffic};
 
 /// How often the files are looked at. The kubelet takes a minute to bring a Secret's change anyway.
 const LOOK: Duration = Duration::from_secs(10);
@@ -192,6 +195,20 @@ fn pair(files: &Files, held: &Held, provider: &CryptoProvider) -> Result<Certifi
     let key = PrivateKeyDer::from_pem_slice(&held.key).map_err(|_| pem(&files.key, "private key", None))?;
     CertifiedKey::from_der(chain, key, provider)
         .map_err(|source| CertificateError::Pair { files: files.clone(), source })
+}
+
+/// The TLS handshake of a connection, while its caller is patient enough.
+pub(super) async fn shake_hands<S>(tls: &TlsAcceptor, stream: S, traffic: &Traffic) -> Option<TlsStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match tokio::time::timeout(limits::HANDSHAKE_PATIENCE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(error = %error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
+    }
+    traffic.refuse(Refused::Handshake);
+    None
 }
 
 #[cfg(test)]

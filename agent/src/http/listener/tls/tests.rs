@@ -169,3 +169,18 @@ async fn a_stranger_to_tls_holds_up_nobody() {
     assert!(!said.starts_with(b"HTTP"), "{said:?}");
     answer(&mut world.connect(addr).await).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_is_begun_and_not_ended_is_given_up() {
+    let world = world();
+    let (certificate, key) = world.make();
+    world.swap(&certificate, &key);
+    let tls = Certificate::read(world.files()).unwrap().acceptor().unwrap();
+    let (ours, mut theirs) = tokio::io::duplex(1024);
+    // A record of TLS that announces more than comes.
+    theirs.write_all(b"\x16\x03\x01\x02\x00\x01").await.unwrap();
+    let (clock, traffic) = (Clock::system(), Traffic::default());
+    let begun = clock.now();
+    assert!(shake_hands(&tls, ours, &traffic).await.is_none());
+    assert_eq!((clock.now().duration_since(begun).as_secs(), traffic.refused(Refused::Handshake)), (10, 1));
+}
