@@ -161,11 +161,11 @@ fn leaving(known: &Known<'_>) -> (Vec<Leaving>, Vec<Budget>) {
         }
     }
     let node = state.node(&entry.record.node);
+    let context = node.map(|node| Context::new(node, &memory.volumes, &entry.record.options, now));
     let mut budgets = Budgets::default();
     let leaving = pods.iter().zip(rank).map(|((moved, pod, terminating), rank)| {
         let (budget, several_budgets) = budgets.of(pod, *terminating, state, memory, now);
-        let context = node.map(|node| Context { node, volumes: &memory.volumes, options: &entry.record.options, now });
-        let blocked = context.map_or_else(Vec::new, |context| classify::classify(pod, &context).blockers);
+        let blocked = context.as_ref().map_or_else(Vec::new, |context| classify::classify(pod, context).blockers);
         Leaving {
             uid: moved.uid.clone(),
             namespace: moved.namespace.clone(),
@@ -237,7 +237,7 @@ impl Budgets {
 fn verdicts(known: &Known<'_>, node: &Node) -> (Verdicts, Vec<String>) {
     let Known { entry, state, memory, now } = *known;
     let record = &entry.record;
-    let context = Context { node, volumes: &memory.volumes, options: &record.options, now };
+    let context = Context::new(node, &memory.volumes, &record.options, now);
     let recorded: BTreeSet<&str> = record.moves().iter().map(|moved| &*moved.uid).collect();
     let mut new = classify::classify_node(state, &context);
     new.retain(|(pod, verdict)| {

@@ -22,7 +22,7 @@ use crate::cache::{Node, Owner, Pod, PodPhase, Shape, State, Volumes};
 const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// What a Pod is judged against.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Context<'a> {
     /// The candidate.
     pub node: &'a Node,
@@ -32,6 +32,39 @@ pub struct Context<'a> {
     pub options: &'a Options,
     /// Now.
     pub now: Timestamp,
+    selected: Selected,
+}
+
+/// Which Pods the options are about.
+#[derive(Clone, Debug)]
+enum Selected {
+    Every,
+    By(Selector),
+    /// Checked when the rotation was asked for. What only a newer version can read selects nothing here.
+    Unreadable,
+}
+
+impl<'a> Context<'a> {
+    /// What Pods of this node are judged against.
+    #[must_use]
+    pub fn new(node: &'a Node, volumes: &'a Volumes, options: &'a Options, now: Timestamp) -> Self {
+        let selected = match options.pod_selector.as_deref().map(Selector::parse) {
+            None => Selected::Every,
+            Some(Ok(selector)) => Selected::By(selector),
+            Some(Err(_)) => Selected::Unreadable,
+        };
+        Self { node, volumes, options, now, selected }
+    }
+
+    /// Whether the rotation is about this Pod. As with `kubectl drain`, what is not selected is not looked at, whatever
+    /// would stand in the way of moving it.
+    fn is_about(&self, pod: &Pod) -> bool {
+        match &self.selected {
+            Selected::Every => true,
+            Selected::By(selector) => selector.matches(&pod.labels),
+            Selected::Unreadable => false,
+        }
+    }
 }
 
 /// What becomes of a Pod.
@@ -64,7 +97,7 @@ pub fn classify(pod: &Pod, context: &Context<'_>) -> Verdict {
     if pod.is_placeholder() {
         return settled(Disposition::Gone, PodReason::Placeholder);
     }
-    if !is_selected(pod, context.options) {
+    if !context.is_about(pod) {
         return settled(Disposition::Stay, PodReason::NotSelected);
     }
     if pod.shape.mirror {
@@ -94,15 +127,6 @@ pub fn classify(pod: &Pod, context: &Context<'_>) -> Verdict {
         return Verdict { reserved, ..settled(Disposition::Wait, PodReason::Terminating) };
     }
     judge(pod, context, pin)
-}
-
-/// Whether the rotation is about this Pod. As with `kubectl drain`, what is not selected is not looked at, whatever
-/// would stand in the way of moving it.
-fn is_selected(pod: &Pod, options: &Options) -> bool {
-    options.pod_selector.as_deref().is_none_or(|text| {
-        // Checked when the rotation was asked for. What only a newer version can read selects nothing here.
-        Selector::parse(text).is_ok_and(|selector| selector.matches(&pod.labels))
-    })
 }
 
 /// Whether a Pod should have been gone for so long that it is not waited for.

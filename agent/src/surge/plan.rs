@@ -55,7 +55,7 @@ pub fn planned(
 ) -> Option<Planned> {
     let node = state.node(node)?;
     let provider = provider::detect(node, objects);
-    let Promise { mut moves, preview } = promise(state, &Context { node, volumes, options, now }, objects);
+    let Promise { mut moves, preview } = promise(state, &Context::new(node, volumes, options, now), objects);
 
     let mut blockers = std::mem::take(&mut moves.blockers);
     let mut warnings = std::mem::take(&mut moves.warnings);

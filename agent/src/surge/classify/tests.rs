@@ -25,7 +25,7 @@ fn cand() -> Node {
 fn with(options: Options, over: &Value) -> Verdict {
     let node = cand();
     let volumes = Volumes::default();
-    classify(&pod("shop", "web-1", over), &Context { node: &node, volumes: &volumes, options: &options, now: now() })
+    classify(&pod("shop", "web-1", over), &Context::new(&node, &volumes, &options, now()))
 }
 
 fn by_default(over: &Value) -> Verdict {

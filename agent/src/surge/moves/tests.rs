@@ -14,7 +14,7 @@ fn judge(node: Node, pods: Vec<Pod>, options: Options) -> Moves {
 fn judge_in(state: &State, node: &Node, options: Options) -> Moves {
     let volumes = Volumes::default();
     let now = testing::CREATED.parse::<Timestamp>().unwrap();
-    moves(state, &Context { node, volumes: &volumes, options: &options, now }, &Found::default())
+    moves(state, &Context::new(node, &volumes, &options, now), &Found::default())
 }
 
 fn cand() -> Node {

@@ -61,7 +61,7 @@ fn with_volumes(
     let node = testing::node("cand", &json!({ "spec": { "unschedulable": true } }));
     let state = testing::state(others.into_iter().chain([node.clone()]), pods);
     let now: Timestamp = testing::CREATED.parse().unwrap();
-    promise_within(&state, &Context { node: &node, volumes, options, now }, headroom)
+    promise_within(&state, &Context::new(&node, volumes, options, now), headroom)
 }
 
 fn with(pods: Vec<Pod>, headroom: &[Headroom]) -> Promise {

@@ -121,7 +121,7 @@ impl Model {
         if let Some(object) = object {
             let (volumes, options) = (Volumes::default(), Options::default());
             for now in moments() {
-                let context = Context { node: object, volumes: &volumes, options: &options, now };
+                let context = Context::new(object, &volumes, &options, now);
                 let blocked = on.iter().filter(|pod| !classify::classify(pod, &context).blockers.is_empty()).count();
                 let (pods, blocked) = (u32::try_from(on.len()).unwrap(), u32::try_from(blocked).unwrap());
                 let movable = state.movable(name);

@@ -29,7 +29,7 @@ fn a_workload_pod_is_real_and_so_is_one_with_a_placeholders_name_elsewhere_and_a
 #[test]
 fn our_placeholders_go_with_the_node() {
     let (node, volumes, options) = (cand(), Volumes::default(), Options::default());
-    let context = Context { node: &node, volumes: &volumes, options: &options, now: now() };
+    let context = Context::new(&node, &volumes, &options, now());
     let verdict = classify(&placeholder(), &context);
     assert_eq!((verdict.disposition, verdict.reason), (Disposition::Gone, PodReason::Placeholder));
     assert!(!verdict.reserved);

@@ -139,7 +139,7 @@ fn claim_bound_to(expression: Expression) -> Verdict {
     let volumes = Volumes { claims: [(("shop".into(), "data".into()), claim)].into(), ..Volumes::default() };
     let options = Options::default();
     let over = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }] } });
-    classify(&pod("shop", "web-1", &over), &Context { node: &node, volumes: &volumes, options: &options, now: now() })
+    classify(&pod("shop", "web-1", &over), &Context::new(&node, &volumes, &options, now()))
 }
 
 fn label_in(key: &str, values: &[&str]) -> Expression {
