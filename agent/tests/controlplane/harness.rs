@@ -24,6 +24,7 @@ pub(crate) mod audit;
 pub(crate) mod autoscaler;
 pub(crate) mod credentials;
 pub(crate) mod flags;
+pub(crate) mod manifests;
 pub(crate) mod nodes;
 pub(crate) mod ports;
 pub(crate) mod process;

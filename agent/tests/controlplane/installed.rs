@@ -1,6 +1,5 @@
 //! The program as `manifests/` install it: its rights, the tokens of people, its end.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,9 +10,10 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaimVolumeSource, Pod, P
 use kube::api::{Api, ListParams};
 use kube::{Client, Config};
 use rotate_shared::{Code, NodeList, Phase, PlanList, Rotation, RotationList, names};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::process::{Child, Command};
 
+use crate::harness::manifests::{IMAGE, create, install, post, token};
 use crate::harness::nodes::{self, FakeNode};
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
@@ -24,8 +24,6 @@ use crate::{policies, rights};
 const SOON: Duration = Duration::from_secs(60);
 /// Seconds that a Pod takes to get Ready which is missed meanwhile.
 const SLOW: &str = "4";
-/// The image of the Deployment, which the placeholders pause in.
-pub(crate) const IMAGE: &str = "ghcr.io/kubectl-rotate/rotate-agent:0.1.0";
 
 /// Whole rotations under the rights and the admission policies of the manifests: nothing is refused, and no right is left that
 /// none of them uses. Then what each policy forbids is tried.
@@ -214,47 +212,6 @@ async fn succeeded(caller: &Client, begun: &Rotation) -> Result<Rotation> {
     Ok(end)
 }
 
-/// Creates what `kubectl apply -k manifests/base` would.
-async fn install(client: &Client) -> Result<()> {
-    apply(client, &["namespaces", "priority-class", "agent-rbac", "people-rbac", "admission", "deployment"]).await
-}
-
-/// The objects of one file of the manifests, with the image that kustomize puts where it is referred to.
-pub(crate) fn objects(file: &str) -> Result<Vec<Value>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
-    let text = std::fs::read_to_string(folder.join(file).with_extension("yaml"))?;
-    Ok(serde_saphyr::from_multiple(&text.replace("set by kustomization.yaml", IMAGE))?)
-}
-
-/// Creates what these files of the manifests hold, the namespaces first.
-pub(crate) async fn apply(client: &Client, files: &[&str]) -> Result<()> {
-    for file in files {
-        for object in objects(file)? {
-            create(client, &object).await.with_context(|| format!("failed to create {object}"))?;
-        }
-        if *file == "namespaces" {
-            for namespace in [names::NAMESPACE, names::ROOM_NAMESPACE] {
-                workloads::default_service_account(client, namespace).await?;
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn create(client: &Client, object: &Value) -> Result<()> {
-    let plural = match object["kind"].as_str().context("a kind")?.to_lowercase() {
-        kind if kind.ends_with("class") => format!("{kind}es"),
-        kind if kind.ends_with('y') => format!("{}ies", kind.trim_end_matches('y')),
-        kind => format!("{kind}s"),
-    };
-    let version = object["apiVersion"].as_str().context("an apiVersion")?;
-    let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
-    let namespace = object["metadata"]["namespace"].as_str().map(|name| format!("/namespaces/{name}"));
-    let path = format!("{group}{}/{plural}", namespace.unwrap_or_default());
-    post::<Value>(client, &path, object).await?;
-    Ok(())
-}
-
 /// The API server lets the Deployment's Pods into their restricted namespace.
 async fn agents_run(client: &Client) -> Result<()> {
     let pods = Api::<Pod>::namespaced(client.clone(), names::NAMESPACE);
@@ -263,22 +220,6 @@ async fn agents_run(client: &Client) -> Result<()> {
         Ok((pods.items.iter().filter(|pod| workloads::is_running(pod)).count() == 2).then_some(()))
     })
     .await
-}
-
-async fn post<T: serde::de::DeserializeOwned>(client: &Client, path: &str, body: &Value) -> kube::Result<T> {
-    let request = Request::post(path).header("content-type", "application/json");
-    client.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
-}
-
-pub(crate) async fn token(client: &Client, account: &str, audience: Option<&str>) -> Result<String> {
-    let path = format!("/api/v1/namespaces/{}/serviceaccounts/{account}/token", names::NAMESPACE);
-    let audiences: Vec<_> = audience.into_iter().collect();
-    let request = json!({
-        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-        "spec": { "audiences": audiences, "expirationSeconds": 3600 },
-    });
-    let answer: Value = post(client, &path, &request).await?;
-    Ok(answer["status"]["token"].as_str().context("a token")?.to_owned())
 }
 
 /// The built program, as a process.

@@ -10,8 +10,8 @@ use rotate_shared::names;
 use serde_json::{Value, json};
 
 use crate::harness::ControlPlane;
+use crate::harness::manifests::{self, IMAGE};
 use crate::harness::wait::eventually;
-use crate::installed::{self, IMAGE};
 
 const SOON: Duration = Duration::from_secs(60);
 const MAPS: &str = "/api/v1/namespaces/kubectl-rotate/configmaps";
@@ -34,7 +34,7 @@ pub(crate) async fn live_records_stay(client: &Client, id: &str) -> Result<()> {
 
 /// All of them, once rotations have gone through them.
 pub(crate) async fn hold(plane: &ControlPlane, client: &Client) -> Result<()> {
-    let token = installed::token(client, names::AGENT, None).await?;
+    let token = manifests::token(client, names::AGENT, None).await?;
     let agent = Caller { client: client_of(plane, names::AGENT, &token).await?, who: "the agent" };
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "editor" } });
     let admin = Caller { client: client.clone(), who: "admin" };
@@ -48,6 +48,8 @@ pub(crate) async fn hold(plane: &ControlPlane, client: &Client) -> Result<()> {
         let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings");
         admin.allowed(Method::POST, &path, &binding("RoleBinding", "edit", ("shop", "editor"))).await?;
     }
+    let other = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "other" } });
+    admin.allowed(Method::POST, "/api/v1/namespaces/kubectl-rotate-room/serviceaccounts", &other).await?;
     // So that it is the policies that refuse.
     let everything = binding("ClusterRoleBinding", "cluster-admin", (names::NAMESPACE, names::AGENT));
     admin.allowed(Method::POST, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &everything).await?;
@@ -101,8 +103,21 @@ async fn nodes(agent: &Caller) -> Result<()> {
 async fn new_placeholders(agent: &Caller, editor: &Caller) -> Result<()> {
     let create = format!("{ROOM}?dryRun=All");
     agent.allowed(Method::POST, &create, &placeholder("p", &[])).await?;
-    let pause = ("/spec/containers/0/image", json!("registry.k8s.io/pause:3.10"));
-    agent.allowed(Method::POST, &create, &placeholder("p", &[pause])).await?;
+    // Agents of two versions, while one is upgraded to the other; and the image of an agent inside kubectl.
+    let repository = IMAGE.rsplit_once(':').context("a tag")?.0;
+    for image in [
+        format!("{repository}:0.0.9"),
+        format!("{repository}:0.2.0@sha256:{}", "0".repeat(64)),
+        repository.to_owned(),
+        "registry.k8s.io/pause:3.10".to_owned(),
+    ] {
+        let image = ("/spec/containers/0/image", json!(image));
+        agent.allowed(Method::POST, &create, &placeholder("p", &[image])).await?;
+    }
+    // What a cluster's own admission may set is no privilege.
+    let level = ("/spec/securityContext/seLinuxOptions", json!({ "level": "s0:c1,c2", "type": "container_t" }));
+    let profile = ("/spec/securityContext/appArmorProfile", json!({ "type": "RuntimeDefault" }));
+    agent.allowed(Method::POST, &create, &placeholder("p", &[level, profile])).await?;
     let only = "only the agent creates Pods here";
     editor.refused("rotate-room", only, Method::POST, &create, &placeholder("p", &[])).await?;
 
@@ -116,26 +131,44 @@ async fn new_placeholders(agent: &Caller, editor: &Caller) -> Result<()> {
     for (at, value, why) in [
         (container("image"), json!("example.com/mine:1"), "is of the image"),
         (container("image"), json!("registry.k8s.io/pause:3.10@sha256:0"), "is of the image"),
+        (container("image"), json!(format!("{repository}-mine:0.1.0")), "is of the image"),
+        (container("image"), json!(format!("{repository}/mine:0.1.0")), "is of the image"),
+        (container("image"), json!(format!("{IMAGE}/mine")), "is of the image"),
+        (container("image"), json!(format!("example.com/{IMAGE}")), "is of the image"),
+        (container("image"), json!(format!("example.com/mine@{IMAGE}")), "is of the image"),
         (container("command"), json!(["sh"]), "pauses"),
         (container("args"), json!(["pause", "--help"]), "pauses"),
         (container("env"), env, "pauses"),
         (container("envFrom"), json!([{ "configMapRef": { "name": "a" } }]), "pauses"),
         (container("lifecycle"), json!({ "postStart": probe }), "pauses"),
         (container("livenessProbe"), probe.clone(), "pauses"),
+        (container("readinessProbe"), probe.clone(), "pauses"),
         (container("startupProbe"), probe.clone(), "pauses"),
         (pod("containers/-"), other.clone(), "one container"),
         (pod("initContainers"), json!([other]), "one container"),
         (pod("volumes"), disk, "no volumes"),
+        (pod("resourceClaims"), json!([{ "name": "gpu", "resourceClaimName": "gpu" }]), "claims no devices"),
         (pod("hostNetwork"), json!(true), "host's namespaces"),
         (pod("hostPID"), json!(true), "host's namespaces"),
         (pod("hostIPC"), json!(true), "host's namespaces"),
         (pod("automountServiceAccountToken"), json!(true), "token"),
+        (pod("serviceAccountName"), json!("other"), "token"),
         (container("securityContext"), json!({ "privileged": true }), "no privileges"),
         (container("securityContext"), json!({}), "no privileges"),
         (secured("allowPrivilegeEscalation"), json!(true), "no privileges"),
         (secured("capabilities/add"), json!(["NET_ADMIN"]), "no privileges"),
         (secured("capabilities/drop"), json!(["KILL"]), "no privileges"),
         (secured("runAsUser"), json!(0), "no privileges"),
+        (pod("securityContext/runAsUser"), json!(0), "no privileges"),
+        (secured("runAsNonRoot"), json!(false), "no privileges"),
+        (secured("windowsOptions"), json!({ "runAsUserName": "mine" }), "no privileges"),
+        (pod("securityContext/windowsOptions"), json!({ "runAsUserName": "mine" }), "no privileges"),
+        (secured("appArmorProfile"), json!({ "type": "Unconfined" }), "no privileges"),
+        (pod("securityContext/appArmorProfile"), json!({ "type": "Unconfined" }), "no privileges"),
+        (secured("seLinuxOptions"), json!({ "type": "spc_t" }), "no privileges"),
+        (pod("securityContext/seLinuxOptions"), json!({ "type": "spc_t" }), "no privileges"),
+        (secured("seLinuxOptions"), json!({ "user": "system_u" }), "no privileges"),
+        (pod("securityContext/seLinuxOptions"), json!({ "role": "sysadm_r" }), "no privileges"),
         (secured("seccompProfile"), json!({ "type": "Unconfined" }), "no privileges"),
         (pod("securityContext/runAsNonRoot"), json!(false), "no privileges"),
         (pod("securityContext/sysctls"), json!([{ "name": "kernel.msgmax", "value": "1" }]), "no privileges"),
@@ -145,7 +178,9 @@ async fn new_placeholders(agent: &Caller, editor: &Caller) -> Result<()> {
         let pod = placeholder("p", &[(&*at, value)]);
         agent.refused("rotate-room", why, Method::POST, &create, &pod).await.context(at)?;
     }
-    Ok(())
+    // Kubernetes lets this into a Pod with users of its own only.
+    let unmasked = [(&*pod("hostUsers"), json!(false)), (&*secured("procMount"), json!("Unmasked"))];
+    agent.refused("rotate-room", "no privileges", Method::POST, &create, &placeholder("p", &unmasked)).await
 }
 
 /// Nobody makes something else of a placeholder, or gets into it.

@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::harness::ControlPlane;
+use crate::harness::manifests;
 use crate::harness::nodes::FakeNode;
 use crate::harness::wait::eventually;
 use crate::harness::workloads::{self, Workload};
-use crate::installed;
 use crate::webhook::{Behaviour, Webhook};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub(crate) async fn what_admission_makes_of_placeholders_is_told_beforehand() ->
     let plane = ControlPlane::start().await?;
     let client = plane.client().await?;
     FakeNode::new("one").allocatable("cpu", "4").create_ready(&client).await?;
-    installed::apply(&client, &["namespaces", "priority-class", "agent-rbac"]).await?;
+    manifests::apply(&client, &["namespaces", "priority-class", "agent-rbac"]).await?;
     workloads::namespace(&client, "shop").await?;
     let port = ContainerPort { container_port: 8080, host_port: Some(8080), ..ContainerPort::default() };
     Workload::new("shop", "web", 2).request("cpu", "500m").deployment(&client).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn what_admission_makes_of_placeholders_is_told_beforehand() ->
     workloads::running(&client, "shop", "edge", 1, SOON).await?;
     FakeNode::new("two").allocatable("cpu", "4").create_ready(&client).await?;
 
-    let token = installed::token(&client, names::AGENT, None).await?;
+    let token = manifests::token(&client, names::AGENT, None).await?;
     let kubeconfig = Kubeconfig::read_from(plane.kubeconfig_with_token(names::AGENT, &token)?)?;
     let config = KubeConfig::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     // It does not stand for election: whatever it writes, it writes for a plan.

@@ -12,8 +12,8 @@ use rotate_shared::names;
 use serde_json::Value;
 
 use crate::harness::audit::Request;
+use crate::harness::manifests;
 use crate::harness::wait::eventually;
-use crate::installed;
 
 /// What can be taken from a rule: one verb on one resource, of one namespace or of all, of one name or of any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ pub(crate) async fn nothing_else_grants_them(client: &Client) -> Result<()> {
 /// The rights of the agent's roles in the manifests.
 fn rights() -> Result<Vec<Right>> {
     let mut rights = Vec::new();
-    for role in installed::objects("agent-rbac")? {
+    for role in manifests::objects("agent-rbac")? {
         let namespace = role["metadata"]["namespace"].as_str().filter(|_| role["kind"] == "Role");
         for rule in role["rules"].as_array().into_iter().flatten() {
             for (group, resource, verb) in each(rule)? {

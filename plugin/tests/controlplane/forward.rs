@@ -11,15 +11,18 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rotate_agent::client::production;
 use rotate_agent::clock::Clock;
 use rotate_agent::{Agent, Config, Listen};
 use rotate_shared::names;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::harness::ControlPlane;
 use crate::harness::audit::{Mark, Request};
 use crate::harness::credentials::User;
+use crate::harness::manifests::{IMAGE, create, install, token};
 use crate::harness::nodes::{FakeNode, READY_AFTER};
 use crate::harness::proxy::Proxy;
 use crate::harness::wait::eventually;
@@ -53,8 +56,11 @@ pub(crate) struct Installed<'a> {
 impl<'a> Installed<'a> {
     /// Starts it and waits until it and its Pods are ready.
     pub(crate) async fn start(plane: &'a ControlPlane, client: &'a Client) -> Result<Self> {
-        let own = plane.client_of(User::Agent).await?;
-        let mut agent = Agent::start(Config::default(), own, Clock::system());
+        let own = plane.kubeconfig_with_token(names::AGENT, &token(client, names::AGENT, None).await?)?;
+        let own =
+            kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(own)?, &KubeConfigOptions::default()).await?;
+        let config = Config { placeholder_image: IMAGE.to_owned(), ..Config::default() };
+        let mut agent = Agent::start(config, production(own)?, Clock::system());
         let control = ([127, 0, 0, 1], plane.agent_port()).into();
         let ops = ([127, 0, 0, 1], 0).into();
         agent.listen(Listen { control, authenticate: true, ops }).await?;
@@ -193,37 +199,6 @@ async fn run(kubeconfig: &Path, line: &[&str]) -> Result<Output> {
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Creates what `kubectl apply -k manifests/base` would.
-pub(crate) async fn install(client: &Client) -> Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/base");
-    for file in ["namespaces", "priority-class", "agent-rbac", "people-rbac", "deployment"] {
-        let text = std::fs::read_to_string(folder.join(file).with_extension("yaml"))?;
-        for object in serde_saphyr::from_multiple::<Value>(&text)? {
-            create(client, &object).await?;
-        }
-        if file == "namespaces" {
-            for namespace in [names::NAMESPACE, names::ROOM_NAMESPACE] {
-                workloads::default_service_account(client, namespace).await?;
-            }
-        }
-    }
-    Ok(())
-}
-
-async fn create(client: &Client, object: &Value) -> Result<()> {
-    let plural = match object["kind"].as_str().context("a kind")? {
-        "PriorityClass" => "priorityclasses".to_owned(),
-        kind => format!("{}s", kind.to_lowercase()),
-    };
-    let version = object["apiVersion"].as_str().context("an apiVersion")?;
-    let group = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
-    let namespace = object["metadata"]["namespace"].as_str().map(|name| format!("/namespaces/{name}"));
-    let request = http::Request::post(format!("{group}{}/{plural}", namespace.unwrap_or_default()));
-    let request = request.header("content-type", "application/json").body(object.to_string().into_bytes())?;
-    client.request::<Value>(request).await.with_context(|| format!("failed to create {object}"))?;
-    Ok(())
 }
 
 /// Waits for that many Pods of the agent.

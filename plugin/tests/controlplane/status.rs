@@ -10,9 +10,9 @@ use rotate_agent::clock::Clock;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::forward::{self, Installed};
-use crate::harness::ControlPlane;
+use crate::forward::Installed;
 use crate::harness::nodes::FakeNode;
+use crate::harness::{ControlPlane, manifests};
 
 /// How often each is run.
 const TIMES: usize = 20;
@@ -27,7 +27,7 @@ pub(crate) async fn status_takes_half_as_long() -> Result<()> {
     for number in 0..NODES {
         FakeNode::new(&format!("n{number}")).create_ready(&client).await?;
     }
-    forward::install(&client).await?;
+    manifests::install(&client).await?;
     let installed = Installed::start(&plane, &client).await?;
     let viewer = installed.person("viewer", "rotate-view").await?;
     let url = format!("http://127.0.0.1:{}", plane.agent_port());
