@@ -232,7 +232,8 @@ impl Agent {
         });
         let closing = CancellationToken::new();
         let traffic = Arc::default();
-        let api = http::Api { cache, views, store, term, client, reader, probe, clock, traffic, closing };
+        let looks = http::Looks::new(store.clone());
+        let api = http::Api { cache, views, store, looks, term, client, reader, probe, clock, traffic, closing };
         let closing = api.closing.clone().drop_guard();
         Self { api, holder, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }

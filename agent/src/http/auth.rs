@@ -9,6 +9,7 @@
 
 mod door;
 mod gate;
+mod held;
 mod rules;
 
 use std::sync::Arc;
@@ -22,14 +23,16 @@ use http::uri::Authority;
 use kube::Client;
 use rotate_shared::{Code, host};
 
-pub(crate) use door::Pass;
+pub(crate) use door::{Pass, Purse};
 
-use self::door::{Door, Visa, until_sent};
+use self::door::{Door, Visa};
 use self::gate::Gate;
+use self::held::until_sent;
 use super::budget::Weight;
 use super::control::tell_version;
+use super::extract;
 use super::problem::{self, Refusal};
-use super::slots::Slot;
+use super::slots::{Owner, Slot};
 use super::strict;
 use super::traffic::{Refused, Traffic};
 use crate::clock::Clock;
@@ -61,7 +64,7 @@ pub(crate) fn routes() -> std::collections::BTreeSet<(http::Method, String)> {
 pub(crate) fn guard(router: Router, client: Client, clock: Clock, traffic: Arc<Traffic>) -> Router {
     let gate = Arc::new(Gate::new(Door::new(clock, traffic), client));
     router.layer(middleware::from_fn_with_state(gate, async |State(gate): State<Arc<Gate>>, request, next| {
-        problem::contain(check(&gate, request, next)).await
+        tell_version(problem::contain(check(&gate, request, next)).await)
     }))
 }
 
@@ -69,7 +72,7 @@ pub(crate) fn guard(router: Router, client: Client, clock: Clock, traffic: Arc<T
 pub(crate) fn guard_open(router: Router, clock: Clock, traffic: Arc<Traffic>) -> Router {
     let door = Arc::new(Door::new(clock, traffic));
     router.layer(middleware::from_fn_with_state(door, async |State(door): State<Arc<Door>>, request, next| {
-        problem::contain(check_local(door, request, next)).await
+        tell_version(problem::contain(check_local(door, request, next)).await)
     }))
 }
 
@@ -83,7 +86,7 @@ async fn check_local(door: Arc<Door>, mut request: Request, next: Next) -> Respo
     let name = request.uri().authority().cloned().or_else(|| named.parse::<Authority>().ok());
     let name = name.as_ref().map(Authority::host).unwrap_or_default();
     if host::is_loopback(name) && !request.headers().contains_key(header::ORIGIN) {
-        request.extensions_mut().insert(Pass { door, key: [0; 32], visa: None });
+        request.extensions_mut().insert(Pass { door, owner: Owner::default(), visa: None });
         return next.run(request).await;
     }
     Refusal::new(Code::Forbidden, "without authentication only programs on this machine are answered").into_response()
@@ -91,7 +94,7 @@ async fn check_local(door: Arc<Door>, mut request: Request, next: Next) -> Respo
 
 async fn check(gate: &Arc<Gate>, mut request: Request, next: Next) -> Response {
     match admit(gate, &mut request).await {
-        Ok(Some(slot)) => until_sent(next.run(request).await, slot),
+        Ok(Some(slot)) => until_sent(next.run(request).await, slot, gate.door.clock),
         Ok(None) => next.run(request).await,
         Err(refusal) => {
             match refusal.code() {
@@ -99,7 +102,7 @@ async fn check(gate: &Arc<Gate>, mut request: Request, next: Next) -> Response {
                 Code::Forbidden => gate.door.traffic.refuse(Refused::Forbidden),
                 _ => {}
             }
-            tell_version(refusal.into_response())
+            refusal.into_response()
         }
     }
 }
@@ -122,12 +125,27 @@ async fn admit(gate: &Arc<Gate>, request: &mut Request) -> Result<Option<Slot>, 
     let rule = rules::rule(request.method(), path)?;
     gate.charge(&key, rule.3)?;
     gate.authorize(rule.2, &user, &key).await?;
+    let owner = Owner { token: key, account: gate::key(user.username.as_deref().unwrap_or_default()) };
     let slot = match rule.3 {
-        Weight::Heavy | Weight::Work => Some(gate.door.heavy(key)?),
+        Weight::Heavy => Some(gate.door.heavy(owner)?),
+        // Who sends half of a body takes no place from those who send the whole.
+        Weight::Work if extract::is_small(request) => {
+            extract::receive(request).await?;
+            Some(gate.door.heavy(owner)?)
+        }
+        Weight::Work => Some(gate.door.heavy(owner)?),
+        Weight::Change => {
+            extract::receive(request).await?;
+            None
+        }
         Weight::Stream => {
             let visa = Visa { gate: Arc::clone(gate), token: token.to_owned(), need: rule.2 };
-            let pass = Pass { door: Arc::clone(&gate.door), key, visa: Some(Arc::new(visa)) };
+            let pass = Pass { door: Arc::clone(&gate.door), owner, visa: Some(Arc::new(visa)) };
             request.extensions_mut().insert(pass);
+            None
+        }
+        Weight::Look => {
+            request.extensions_mut().insert(Purse { gate: Arc::clone(gate), key });
             None
         }
         Weight::Light => None,

@@ -9,8 +9,12 @@ use super::limits;
 pub(super) enum Weight {
     /// Looked up: 2,500 a second.
     Light,
-    /// Of the size of the fleet, or a change to one rotation: 100 a second.
+    /// One rotation: as above where this agent has heard of it, else a look at the API server: 100 a second.
+    Look,
+    /// Of the size of the fleet: 100 a second.
     Heavy,
+    /// A change to one rotation: 100 a second. It takes no place that others could have taken.
+    Change,
     /// A stream begun: 100 a second. How many are open is bounded elsewhere.
     Stream,
     /// A whole plan, which also asks the API server: 10 a second.
@@ -20,8 +24,8 @@ pub(super) enum Weight {
 impl Weight {
     pub(super) const fn units(self) -> u32 {
         match self {
-            Self::Light => 1,
-            Self::Heavy | Self::Stream => 25,
+            Self::Light | Self::Look => 1,
+            Self::Heavy | Self::Change | Self::Stream => 25,
             Self::Work => 250,
         }
     }

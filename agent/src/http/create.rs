@@ -13,6 +13,7 @@ use rotate_shared::{CancelRequest, Code, Options, Plan, Rotation, RotationList, 
 
 use super::auth::Caller;
 use super::extract::{Body, Nothing, Params};
+use super::limits::{PLANNED_NODES, ROTATED_NODES};
 use super::problem::Refusal;
 use super::rotations::rotation_list;
 use super::state::Api;
@@ -50,7 +51,7 @@ pub(super) async fn create(
     }
     let nodes = {
         let state = api.state()?;
-        targets::nodes(&state, &names, request.selector.as_deref())?
+        targets::nodes(&state, &names, request.selector.as_deref(), ROTATED_NODES)?
     };
     let plans = check(&api, &nodes, &options).await?;
 
@@ -111,18 +112,18 @@ async fn write(api: Api, new: Vec<NewRotation>) -> Result<Vec<Arc<Entry>>, Refus
 }
 
 /// Takes back what was written before another node of the batch was refused: deleted where the engine has not touched it,
-/// so that the same request may be made again; rolled back where it has.
+/// so that the same request may be made again; rolled back where it has, and where it cannot be deleted: whoever runs an
+/// agent of their own beside the admission policies may not delete what is live.
 async fn take_back(api: &Api, written: &[Arc<Entry>]) {
     for entry in written {
-        let taken_back = match api.store.delete(entry).await {
-            Err(StoreError::Conflict(_)) => {
-                let wish = Wish::Cancel(CancelRequest::default());
-                api.store.request(&entry.record.id, wish, api.clock.now()).await.map(drop)
+        let Err(why) = api.store.delete(entry).await else { continue };
+        let (rotation, wish) = (&*entry.record.id, Wish::Cancel(CancelRequest::default()));
+        match api.store.request(rotation, wish, api.clock.now()).await {
+            // Of a delete that was not answered in time, say.
+            Ok(_) | Err(StoreError::NotFound(_) | StoreError::Finished(_)) => {}
+            Err(error) => {
+                tracing::warn!(rotation, %why, %error, "a batch that failed could not be taken back whole: end this one");
             }
-            deleted => deleted,
-        };
-        if let Err(error) = taken_back {
-            tracing::warn!(rotation = entry.record.id, error = %error, "a batch that failed could not be taken back whole");
         }
     }
 }
@@ -134,7 +135,17 @@ async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<
             return Err(already_rotating(&node.name, &live.id));
         }
     }
-    let plans = plans::plan(api, nodes, options).await?;
+    let mut plans = Vec::with_capacity(nodes.len());
+    for nodes in nodes.chunks(PLANNED_NODES) {
+        // Of a thousand nodes' Pods nothing is kept: what is to be known of them is in the blockers.
+        let planned = plans::plan(api, nodes, options).await?.into_iter();
+        plans.extend(planned.map(|plan| Plan {
+            pods: Vec::new(),
+            classes: Vec::new(),
+            placeholders: Vec::new(),
+            ..plan
+        }));
+    }
     let blocked: Vec<_> = plans.iter().filter(|plan| !plan.blockers.is_empty()).collect();
     if blocked.is_empty() {
         return Ok(plans);

@@ -31,7 +31,8 @@ pub(super) async fn follow(
     pass: Option<Extension<Pass>>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>, Refusal> {
-    api.rotation(&id).await?;
+    // Whoever begins a stream has paid for a look.
+    api.rotation(&id, None).await?;
     let pass = pass.map(|Extension(pass)| pass);
     let open = pass.as_ref().map(Pass::stream).transpose()?;
     let shown = api.views.subscribe();

@@ -1,13 +1,15 @@
 //! What handlers take out of a request, each refused in our own words.
 
+use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use rotate_shared::{Code, Object};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::limits::{BODY_BYTES, BODY_PATIENCE};
+use super::limits::{BODY_BYTES, BODY_PATIENCE, SMALL_BODY_BYTES};
 use super::problem::Refusal;
 
 /// A JSON body. Unknown fields are refused by name where the type says so.
@@ -61,9 +63,25 @@ fn is_json(request: &Request) -> bool {
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
+/// Whether the body is announced as a small one.
+pub(super) fn is_small(request: &Request) -> bool {
+    request.body().size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES as u64)
+}
+
+/// Waits for the whole of a small body, which the request has then.
+pub(super) async fn receive(request: &mut Request) -> Result<(), Refusal> {
+    let whole = collect(request, SMALL_BODY_BYTES).await?;
+    *request.body_mut() = whole.into();
+    Ok(())
+}
+
+async fn read(mut request: Request) -> Result<Bytes, Refusal> {
+    collect(&mut request, BODY_BYTES).await
+}
+
+async fn collect(request: &mut Request, most: usize) -> Result<Bytes, Refusal> {
     let too_large = || {
-        Refusal::new(Code::BadRequest, format!("the body is larger than {BODY_BYTES} bytes"))
+        Refusal::new(Code::BadRequest, format!("the body is larger than {most} bytes"))
             .status(StatusCode::PAYLOAD_TOO_LARGE)
     };
     let coded = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
@@ -74,10 +92,10 @@ async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
             .header(header::ACCEPT_ENCODING, identity));
     }
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > BODY_BYTES as u64) {
+    if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
-    let limited = http_body_util::Limited::new(request.into_body(), BODY_BYTES);
+    let limited = http_body_util::Limited::new(std::mem::take(request.body_mut()), most);
     let collected = tokio::time::timeout(BODY_PATIENCE, http_body_util::BodyExt::collect(limited)).await;
     let too_slow = |_| {
         let detail = format!("the body did not arrive within {} s", BODY_PATIENCE.as_secs());

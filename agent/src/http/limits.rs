@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::slots::Bound;
+
 /// Connections of one listener; one more is answered 503 and closed. Each costs some 10 KiB, with TLS some 40 KiB.
 pub(crate) const CONNECTIONS: usize = 512;
 /// Bytes of a request's first line and headers together: a token has at most 16 KiB. One more is answered 431.
@@ -17,19 +19,26 @@ pub(crate) const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const BODY_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a caller may take no byte of an answer.
 pub(crate) const READER_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a caller may take for the whole of an answer that holds a place.
+pub(crate) const SENDING: Duration = Duration::from_secs(60);
 
 /// The largest request body: a thousand node names are some 250 KiB at most.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
+/// A larger body, or one that does not say how large it is, needs its place before it is read: of all connections at once
+/// the smaller ones are 16 MiB. A hundred node names are some 25 KiB at most.
+pub(crate) const SMALL_BODY_BYTES: usize = 32 << 10;
+
+/// Nodes of one plan: at the 110 Pods that a node usually takes, some 4 MiB of JSON and as much again while it is made.
+pub(crate) const PLANNED_NODES: usize = 50;
+/// Nodes of one request for rotations, each of which is planned, [`PLANNED_NODES`] at a time, before the first is begun.
+pub(crate) const ROTATED_NODES: usize = 1_000;
 
 /// Streams of events that are open at once, so that connections are left for everything else.
-pub(crate) const STREAMS: usize = 256;
-/// Those of one credential: the plugin opens 16 at most.
-pub(crate) const STREAMS_EACH: usize = 64;
-/// Answers about the whole fleet, plans and changes that are in work at once, until they are sent: each may take a few
-/// megabytes.
-pub(crate) const HEAVY: usize = 16;
-/// Those of one credential.
-pub(crate) const HEAVY_EACH: usize = 8;
+/// The plugin opens 16 at most.
+pub(crate) const STREAMS: Bound = Bound { all: 256, account: 192, token: 64 };
+/// Answers about the whole fleet, plans and new rotations that are in work at once, until they are sent: each may take some
+/// megabytes, and all of them leave room below the manifests' limit of 256 MiB.
+pub(crate) const HEAVY: Bound = Bound { all: 16, account: 12, token: 8 };
 
 /// What one credential may spend a second, see [`super::budget::Weight`].
 pub(crate) const UNITS: u32 = 2_500;
@@ -53,6 +62,7 @@ mod tests {
     #[test]
     fn the_page_about_security_says_what_holds() {
         let page = include_str!("../../../docs/security.md");
+        let bound = |Bound { all, account, token }| format!("{all} in all, {account} an account, {token} a token");
         let seconds = |time: Duration| format!("{} s", time.as_secs());
         for (row, limit) in [
             ("connections", CONNECTIONS.to_string()),
@@ -61,10 +71,14 @@ mod tests {
             #[cfg(feature = "tls")]
             ("time for a TLS handshake", seconds(HANDSHAKE_PATIENCE)),
             ("body", format!("{} MiB, JSON in UTF-8", BODY_BYTES >> 20)),
+            ("body of a pause, resume or cancel", format!("{} KiB", SMALL_BODY_BYTES >> 10)),
+            ("nodes of one plan", PLANNED_NODES.to_string()),
+            ("nodes of one request for rotations", ROTATED_NODES.to_string()),
             ("time to send a body", seconds(BODY_PATIENCE)),
             ("time without taking a byte of an answer", seconds(READER_PATIENCE)),
-            ("streams of events", format!("{STREAMS} in all, {STREAMS_EACH} a token")),
-            ("lists, plans and changes at once, until they are sent", format!("{HEAVY} in all, {HEAVY_EACH} a token")),
+            ("time to take the whole of a list, a plan or a new rotation", seconds(SENDING)),
+            ("streams of events", bound(STREAMS)),
+            ("lists, plans and new rotations at once, until they are sent", bound(HEAVY)),
             ("requests of one token", format!("{UNITS} units a second, {UNITS_AT_ONCE} at once;")),
             ("tokens not seen before", format!("{STRANGERS} a second, {STRANGERS_AT_ONCE} at once")),
             ("a stream whose token was withdrawn or has expired", format!("judged every {}", seconds(RECHECK))),

@@ -11,6 +11,7 @@ use rotate_shared::plan::{Notice, PlanRequest};
 use rotate_shared::{API_VERSION, Code, Options, Plan, PlanList};
 
 use super::extract::{Body, Nothing, Params};
+use super::limits::PLANNED_NODES;
 use super::problem::Refusal;
 use super::state::Api;
 use super::targets;
@@ -35,7 +36,7 @@ pub(super) async fn create(
     let options = targets::options(request.options)?;
     let nodes = {
         let state = api.state()?;
-        targets::nodes(&state, &request.nodes, request.selector.as_deref())?
+        targets::nodes(&state, &request.nodes, request.selector.as_deref(), PLANNED_NODES)?
     };
     let mut items = plan(&api, &nodes, &options).await?;
     if request.ask_evictions {

@@ -17,7 +17,7 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 const DETAIL_BYTES: usize = 8 << 10;
 
 /// The one error type of the handlers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     // Boxed: it travels in every handler's `Result`.
     problem: Box<Problem>,

@@ -1,10 +1,11 @@
 //! Rotations: listed, shown, paused, resumed, cancelled.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use rotate_shared::{API_VERSION, CancelRequest, Rotation, RotationList};
 use serde::Deserialize;
 
+use super::auth::Purse;
 use super::extract::{BodyOrDefault, Id, Nothing, Params};
 use super::problem::Refusal;
 use super::state::Api;
@@ -35,8 +36,13 @@ pub(super) async fn list(
 }
 
 /// `GET /v1/rotations/{id}`.
-pub(super) async fn show(State(api): State<Api>, Id(id): Id, _: Params<Nothing>) -> Result<Json<Rotation>, Refusal> {
-    api.rotation(&id).await.map(|rotation| Json((*rotation).clone()))
+pub(super) async fn show(
+    State(api): State<Api>,
+    Id(id): Id,
+    purse: Option<Extension<Purse>>,
+    _: Params<Nothing>,
+) -> Result<Json<Rotation>, Refusal> {
+    api.rotation(&id, purse.as_deref()).await.map(|rotation| Json((*rotation).clone()))
 }
 
 /// `POST /v1/rotations/{id}/pause`. Pausing twice is pausing once.

@@ -10,6 +10,8 @@ use rotate_shared::{Code, Rotation};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::auth::Purse;
+use super::looks::Looks;
 use super::problem::Refusal;
 use super::traffic::Traffic;
 use crate::cache::{Cache, State};
@@ -26,6 +28,7 @@ pub(crate) struct Api {
     pub(crate) cache: Cache,
     pub(crate) views: Views,
     pub(crate) store: Store,
+    pub(crate) looks: Looks,
     pub(crate) term: watch::Receiver<Option<Term>>,
     pub(crate) client: Client,
     pub(crate) reader: Reader,
@@ -54,12 +57,14 @@ impl Api {
         }
     }
 
-    /// A rotation as shown. One that this agent has not heard of may have been begun through another a moment ago.
-    pub(super) async fn rotation(&self, id: &str) -> Result<Arc<Rotation>, Refusal> {
+    /// A rotation as shown. One that this agent has not heard of may have been begun through another a moment ago: that
+    /// costs a look at the API server, which `purse` pays for.
+    pub(super) async fn rotation(&self, id: &str, purse: Option<&Purse>) -> Result<Arc<Rotation>, Refusal> {
         if let Some(rotation) = self.rotations()?.get(id) {
             return Ok(rotation);
         }
-        let entry = Arc::new(self.store.get(id).await?);
+        purse.map_or(Ok(()), Purse::pay_for_a_look)?;
+        let entry = self.looks.record(id).await?;
         self.noticed(std::slice::from_ref(&entry)).await;
         Ok(self.now_shown(&entry))
     }

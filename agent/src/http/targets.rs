@@ -12,8 +12,24 @@ use crate::cache::{Node, State};
 /// Free text is kept in the record: a few lines, not a document.
 const TEXT: usize = 1024;
 
-/// The nodes meant, each once: in the order of their names as given, or by name for a selector.
-pub(super) fn nodes(state: &State, names: &[String], selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
+/// The nodes meant, each once: in the order of their names as given, or by name for a selector; so many at most.
+pub(super) fn nodes(
+    state: &State,
+    names: &[String],
+    selector: Option<&str>,
+    most: usize,
+) -> Result<Vec<Arc<Node>>, Refusal> {
+    let nodes = meant(state, names, selector)?;
+    if nodes.len() <= most {
+        return Ok(nodes);
+    }
+    let count = nodes.len();
+    let detail =
+        format!("one request is for at most {most} nodes, and this one means {count}: ask for some of them at a time");
+    Err(Refusal::new(Code::BadRequest, detail))
+}
+
+fn meant(state: &State, names: &[String], selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
     let bad = |detail: &str| Refusal::new(Code::BadRequest, detail);
     match (names, selector) {
         ([], None) => Err(bad("name nodes, or give a selector")),

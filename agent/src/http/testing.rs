@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::looks::Looks;
 use super::state::Api;
 use crate::cache::{Cache, Node, Resources, State};
 use crate::clock::Clock;
@@ -36,10 +37,12 @@ pub(super) fn api() -> Api {
 /// An API over a cluster that was not read yet.
 pub(super) fn with_client(client: Client) -> Api {
     let clock = Clock::system();
+    let store = Store::new(client.clone(), names::NAMESPACE, clock);
     Api {
         cache: Cache::new(State::default()),
         views: Views::default(),
-        store: Store::new(client.clone(), names::NAMESPACE, clock),
+        looks: Looks::new(store.clone()),
+        store,
         term: watch::channel(None).1,
         reader: Reader::new(client.clone(), clock),
         probe: Probe::new(client.clone(), "registry.example/pause".to_owned(), Standing::Installed, clock),

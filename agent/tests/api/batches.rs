@@ -115,6 +115,25 @@ async fn a_batch_that_cannot_be_written_whole_is_taken_back_and_can_be_asked_for
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_batch_that_fails_nothing_goes_on_although_its_records_may_not_be_deleted() {
+    for status in [403, 500] {
+        let world = World::start().await;
+        let path = format!("/namespaces/{NAMESPACE}/configmaps");
+        world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
+        world.sim.faults().fail("POST", &path, 500, 1);
+        // As the admission policies have it for an agent inside kubectl.
+        world.sim.faults().fail("DELETE", &path, status, 100);
+        let response = world.post("/v1/rotations", &json!({ "nodes": ["a", "b", "c"] })).await;
+        assert_eq!(problem(response).await.code, Code::UpstreamFailed);
+        let over = |rotation: &std::sync::Arc<Rotation>| rotation.phase.is_terminal();
+        world.until(|world| world.agent.views().list().first().is_some_and(over)).await;
+        let list: RotationList = world.get("/v1/rotations").await;
+        let phases: Vec<_> = list.items.iter().map(|rotation| rotation.phase).collect();
+        assert!(matches!(phases[..], [Phase::Cancelled | Phase::RolledBack]), "{status}: {phases:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_engine_has_begun_of_a_batch_that_fails_is_rolled_back() {
     let world = World::start().await;
     let path = format!("/namespaces/{NAMESPACE}/configmaps");

@@ -20,8 +20,10 @@ async fn ten_thousand_streams_are_refused_beyond_the_bound_and_take_little_memor
     let operator = cluster.token("rotate-operator", names::AUDIENCE).await;
     let id = rotate(program.control, &operator, &node).await;
     let mut tokens = Vec::new();
-    for _ in 0..8 {
-        tokens.push(cluster.token("rotate-viewer", names::AUDIENCE).await);
+    for account in ["rotate-viewer", "rotate-operator"] {
+        for _ in 0..4 {
+            tokens.push(cluster.token(account, names::AUDIENCE).await);
+        }
     }
     let before = program.memory();
 

@@ -26,6 +26,9 @@ use crate::failure::Failure;
 /// Answers are a few kilobytes a Pod or node; what is longer is not ours.
 const LARGEST_ANSWER: usize = 256 << 20;
 
+/// As many as an agent plans at once.
+const NODES_A_PLAN: usize = 50;
+
 /// How often an agent that has just started is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How many times: it reads a cluster of usual size well within that.
@@ -91,8 +94,24 @@ impl Agent {
         self.get("/v1/cache".to_owned()).await
     }
 
-    /// Plans, one a node.
+    /// Plans, one a node. Those of a large fleet are asked for in pieces, which is no more than an agent takes.
     pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
+        let names = match &request.selector {
+            None => request.nodes.clone(),
+            Some(selector) => self.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect(),
+        };
+        if names.len() <= NODES_A_PLAN {
+            return self.plan_piece(request).await;
+        }
+        let mut plans = Vec::with_capacity(names.len());
+        for names in names.chunks(NODES_A_PLAN) {
+            let piece = PlanRequest { nodes: names.to_vec(), selector: None, ..request.clone() };
+            plans.extend(self.plan_piece(&piece).await?);
+        }
+        Ok(plans)
+    }
+
+    async fn plan_piece(&self, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
         let list: PlanList = self.call(Method::POST, "/v1/plans".to_owned(), Some(request)).await?;
         Ok(list.items)
     }

@@ -1,24 +1,19 @@
 //! What may be open at once behind a port, and what is let in with a request.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
-use axum::response::Response;
-use bytes::Bytes;
 use futures::future;
 use http::{HeaderValue, StatusCode, header};
-use hyper::body::{Frame, SizeHint};
 use jiff::SignedDuration;
 use rotate_shared::Code;
 
-use super::gate::Gate;
+use super::gate::{self, Gate};
 use super::rules::Need;
 use crate::clock::Clock;
+use crate::http::budget::Weight;
 use crate::http::limits;
 use crate::http::problem::Refusal;
-use crate::http::slots::{Full, Key, Slot, Slots};
+use crate::http::slots::{Full, Key, Owner, Slot, Slots};
 use crate::http::traffic::{Refused, Traffic};
 
 /// The bounds of one port.
@@ -34,8 +29,15 @@ pub(super) struct Door {
 #[derive(Clone)]
 pub(crate) struct Pass {
     pub(super) door: Arc<Door>,
-    pub(super) key: Key,
+    pub(super) owner: Owner,
     pub(super) visa: Option<Arc<Visa>>,
+}
+
+/// Goes with a request that may turn out to be dear.
+#[derive(Clone)]
+pub(crate) struct Purse {
+    pub(super) gate: Arc<Gate>,
+    pub(super) key: Key,
 }
 
 /// What a caller was let in by.
@@ -56,22 +58,21 @@ pub(crate) struct Stream {
 
 impl Door {
     pub(super) fn new(clock: Clock, traffic: Arc<Traffic>) -> Self {
-        let streams = Slots::new(limits::STREAMS, limits::STREAMS_EACH);
-        let heavy = Slots::new(limits::HEAVY, limits::HEAVY_EACH);
-        Self { clock, traffic, streams, heavy }
+        Self { clock, traffic, streams: Slots::new(limits::STREAMS), heavy: Slots::new(limits::HEAVY) }
     }
 
     /// A place for a request that may take much memory.
-    pub(super) fn heavy(&self, key: Key) -> Result<Slot, Refusal> {
-        self.slot(&self.heavy, key, "requests of this kind")
+    pub(super) fn heavy(&self, owner: Owner) -> Result<Slot, Refusal> {
+        self.slot(&self.heavy, owner, "requests of this kind")
     }
 
-    fn slot(&self, slots: &Arc<Slots>, key: Key, what: &str) -> Result<Slot, Refusal> {
-        slots.take(key).map_err(|full| {
+    fn slot(&self, slots: &Arc<Slots>, owner: Owner, what: &str) -> Result<Slot, Refusal> {
+        slots.take(owner).map_err(|full| {
             self.traffic.refuse(Refused::Busy);
             let wait = SignedDuration::from_secs(1);
             match full {
-                Full::Each => too_many(&format!("this token has as many {what} open as it may have"), wait),
+                Full::Token => too_many(&format!("this token has as many {what} open as it may have"), wait),
+                Full::Account => too_many(&format!("this account has as many {what} open as it may have"), wait),
                 Full::All => too_many(&format!("the agent has as many {what} open as it can"), wait)
                     .status(StatusCode::SERVICE_UNAVAILABLE),
             }
@@ -84,7 +85,7 @@ impl Door {
 impl Pass {
     /// A place for a stream.
     pub(crate) fn stream(&self) -> Result<Stream, Refusal> {
-        let slot = self.door.slot(&self.door.streams, self.key, "streams of events")?;
+        let slot = self.door.slot(&self.door.streams, self.owner, "streams of events")?;
         self.door.traffic.stream_opened();
         Ok(Stream { _slot: slot, traffic: Arc::clone(&self.door.traffic) })
     }
@@ -96,7 +97,7 @@ impl Pass {
         let mut judged = clock.now();
         loop {
             clock.sleep(limits::RECHECK).await;
-            match visa.judge(self.key).await {
+            match visa.judge().await {
                 Ok(()) => judged = clock.now(),
                 Err(refusal) if matches!(refusal.code(), Code::Unauthenticated | Code::Forbidden) => break,
                 // An API server that is away for a while must not leave people blind to what goes on.
@@ -109,9 +110,23 @@ impl Pass {
 }
 
 impl Visa {
-    async fn judge(&self, key: Key) -> Result<(), Refusal> {
+    async fn judge(&self) -> Result<(), Refusal> {
+        let key = gate::key(&self.token);
         let user = self.gate.identify(&self.token, key).await?;
         self.gate.authorize(self.need, &user, &key).await
+    }
+}
+
+impl Purse {
+    /// Pays for a question to the API server.
+    pub(crate) fn pay_for_a_look(&self) -> Result<(), Refusal> {
+        self.gate.charge(&self.key, Weight::Heavy)
+    }
+}
+
+impl std::fmt::Debug for Purse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Purse").field("door", &self.gate.door).finish_non_exhaustive()
     }
 }
 
@@ -125,37 +140,6 @@ impl std::fmt::Debug for Pass {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.traffic.stream_closed();
-    }
-}
-
-/// Keeps a place until the answer was sent, or given up.
-pub(super) fn until_sent(response: Response, slot: Slot) -> Response {
-    response.map(|body| Body::new(Held { body, _slot: slot }))
-}
-
-/// A body that keeps its place; of known length where it was before.
-struct Held {
-    body: Body,
-    _slot: Slot,
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -1,8 +1,11 @@
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::routing::get;
+use futures::FutureExt as _;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::authentication::v1::UserInfo;
@@ -55,12 +58,15 @@ impl Server {
                     let extra = json!({ CREDENTIAL_ID: [format!("JTI={name}-token")] });
                     json!({ "username": name, "groups": ["system:serviceaccounts"], "extra": extra })
                 };
-                review["status"] = match review["spec"]["token"].as_str().unwrap() {
-                    "operator" | "viewer" if self.withdrawn.load(Ordering::Relaxed) => {
+                let token = review["spec"]["token"].as_str().unwrap();
+                // An account has any number of tokens: `viewer`, `viewer-1`, …
+                let account = token.split('-').next().unwrap();
+                review["status"] = match token {
+                    _ if matches!(account, "operator" | "viewer") && self.withdrawn.load(Ordering::Relaxed) => {
                         json!({ "authenticated": false })
                     }
-                    token @ ("operator" | "viewer") => {
-                        json!({ "authenticated": true, "audiences": [names::AUDIENCE], "user": user(token) })
+                    _ if matches!(account, "operator" | "viewer") => {
+                        json!({ "authenticated": true, "audiences": [names::AUDIENCE], "user": user(account) })
                     }
                     "for-the-api-server" => json!({ "authenticated": true, "user": user("admin") }),
                     "outage" => {
@@ -73,7 +79,8 @@ impl Server {
                 self.access_reviews.fetch_add(1, Ordering::Relaxed);
                 let spec = &review["spec"];
                 let verb = spec["resourceAttributes"]["verb"].as_str().unwrap();
-                let allowed = spec["user"] == "operator" || matches!(verb, "get" | "list");
+                let looks = matches!(verb, "get" | "list") || spec["resourceAttributes"]["resource"] == "plans";
+                let allowed = spec["user"] == "operator" || looks;
                 review["status"] = json!({ "allowed": allowed });
             }
             _ => panic!("nothing else is asked: {path}"),
@@ -135,6 +142,25 @@ async fn liveness_needs_no_token_and_asks_nobody() {
     let server = Server::default();
     assert_eq!(send(&server.guarded(), Method::GET, "/livez", None).await.0, StatusCode::OK);
     assert_eq!(server.counts(), (0, 0));
+}
+
+#[tokio::test]
+async fn refusals_say_the_version_too() {
+    let open = guard_open(Router::new().route("/livez", get(async || "ok")), Clock::system(), Arc::default());
+    let of = async |router: Router, request: http::request::Builder| {
+        let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        (response.status().as_u16(), response.headers().get(names::VERSION_HEADER).cloned())
+    };
+    let to =
+        |method: &str| http::Request::builder().method(method).uri("/v1/rotations").header(header::HOST, "localhost");
+    let guarded = || Server::default().guarded();
+    let version = Some(header::HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    assert_eq!(of(guarded(), to("GET")).await, (401, version.clone()));
+    let operator = |method: &str| to(method).header(header::AUTHORIZATION, "Bearer operator");
+    assert_eq!(of(guarded(), operator("DELETE")).await, (405, version.clone()));
+    assert_eq!(of(guarded(), operator("GET").header(header::HOST, "two")).await, (400, version.clone()));
+    assert_eq!(of(guarded(), to("POST").header(header::AUTHORIZATION, "Bearer viewer")).await, (403, version.clone()));
+    assert_eq!(of(open, http::Request::get("/livez").header(header::HOST, "rebound.example")).await, (403, version));
 }
 
 #[tokio::test]
@@ -305,6 +331,21 @@ async fn a_credential_that_asks_too_fast_is_told_to_wait_and_others_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rotation_that_nobody_has_heard_of_costs_as_much_as_a_list() {
+    let router = Server::default().control();
+    let mut asked = 0;
+    while ask(&router, &format!("/v1/rotations/{asked:010x}"), "viewer").await.status() == StatusCode::NOT_FOUND {
+        asked += 1;
+    }
+    assert_eq!(asked, (limits::UNITS_AT_ONCE - 25) / 26);
+    // What is known goes on at its own price once there is something to pay with.
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..1_000 {
+        assert_eq!(ask(&router, &format!("/v1/rotations/{ID}"), "viewer").await.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_credential_does_not_start_afresh_when_it_is_judged_anew() {
     let router = Server::default().control();
     for _ in 0..11 {
@@ -342,7 +383,7 @@ async fn a_flood_of_invented_tokens_does_not_reach_the_api_server_and_holds_up_n
 async fn streams_are_bounded_for_each_credential_and_come_back() {
     let router = Server::default().control();
     let mut open = Vec::new();
-    for _ in 0..limits::STREAMS_EACH {
+    for _ in 0..limits::STREAMS.token {
         let response = follow(&router, "viewer").await;
         assert_eq!(response.status(), StatusCode::OK);
         open.push(response);
@@ -358,13 +399,119 @@ async fn streams_are_bounded_for_each_credential_and_come_back() {
 async fn answers_that_are_not_taken_are_bounded_too() {
     let router = Server::default().control();
     let mut held = Vec::new();
-    for _ in 0..limits::HEAVY_EACH {
+    for _ in 0..limits::HEAVY.token {
         held.push(ask(&router, "/v1/nodes", "viewer").await);
     }
     assert_eq!(ask(&router, "/v1/nodes", "viewer").await.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(ask(&router, "/v1/cache", "viewer").await.status(), StatusCode::OK, "small answers go on");
     held.clear();
     assert_eq!(ask(&router, "/v1/nodes", "viewer").await.status(), StatusCode::OK);
+}
+
+/// A body that is begun and never ends; announced as of this size.
+struct Half {
+    announced: u64,
+    begun: bool,
+}
+
+impl hyper::body::Body for Half {
+    type Data = bytes::Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(hyper::body::Frame::data(bytes::Bytes::from_static(b"{")))))
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        hyper::body::SizeHint::with_exact(self.announced)
+    }
+}
+
+fn post(path: &str, token: &str, body: Body) -> Request {
+    let request = http::Request::post(path).header(header::HOST, "localhost");
+    let request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    request.header(header::CONTENT_TYPE, "application/json").body(body).unwrap()
+}
+
+/// Half-sent requests for plans, of as many tokens of one account as it likes; those that are still under way.
+async fn half_sent(router: &Router, account: &str, announced: u64) -> Vec<tokio::task::JoinHandle<Response>> {
+    let mut sent = Vec::new();
+    for number in 0..32 {
+        let body = Body::new(Half { announced, begun: false });
+        let request = post("/v1/plans", &format!("{account}-{}", number / 8), body);
+        sent.push(tokio::spawn(router.clone().oneshot(request).map(Result::unwrap)));
+    }
+    Clock::system().sleep(Duration::from_secs(1)).await;
+    sent.into_iter().filter(|sent| !sent.is_finished()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_that_are_half_sent_take_no_place_from_others() {
+    let router = Server::default().control();
+    let half = half_sent(&router, "viewer", 1_000).await;
+    assert_eq!(half.len(), 32, "each waits for the rest of its body");
+    assert_eq!(ask(&router, "/v1/nodes", "viewer").await.status(), StatusCode::OK);
+    let whole = || post("/v1/plans", "operator", Body::from(r#"{"nodes":["a"]}"#));
+    assert_eq!(router.clone().oneshot(whole()).await.unwrap().status(), StatusCode::NOT_FOUND, "there is no node");
+    for sent in half {
+        let late = sent.await.unwrap();
+        assert_eq!((late.status().as_u16(), &late.headers()[header::CONNECTION]), (408, &"close".parse().unwrap()));
+        assert_eq!(testing::problem(late).await.detail, "the body did not arrive within 10 s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_account_cannot_take_the_places_that_another_needs_however_many_tokens_it_has() {
+    let router = Server::default().control();
+    // Large bodies, which need a place before they are read.
+    let half = half_sent(&router, "viewer", limits::BODY_BYTES as u64).await;
+    assert_eq!(half.len(), limits::HEAVY.account);
+    let refused = ask(&router, "/v1/nodes", "viewer-9").await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    let detail = testing::problem(refused).await.detail;
+    assert_eq!(detail, "this account has as many requests of this kind open as it may have; try again in 1 s");
+    assert_eq!(ask(&router, "/v1/nodes", "operator").await.status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_to_a_rotation_is_never_refused_for_want_of_a_place() {
+    let router = Server::default().control();
+    let half = half_sent(&router, "viewer", limits::BODY_BYTES as u64).await;
+    let others = half_sent(&router, "operator", limits::BODY_BYTES as u64).await;
+    assert_eq!(half.len() + others.len(), limits::HEAVY.all);
+    assert_eq!(ask(&router, "/v1/nodes", "operator-9").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for verb in ["pause", "resume", "cancel"] {
+        let change = post(&format!("/v1/rotations/{ID}/{verb}"), "operator-9", Body::from("{}"));
+        let answer = router.clone().oneshot(change).await.unwrap();
+        assert_eq!(testing::problem(answer).await.code, Code::NotFound, "{verb}: its record is asked for");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_to_a_rotation_has_a_small_body() {
+    let router = Server::default().control();
+    let large = " ".repeat(limits::SMALL_BODY_BYTES + 1);
+    let announced = post(&format!("/v1/rotations/{ID}/cancel"), "operator", Body::from(large.clone()));
+    let chunks = futures::stream::iter([Ok::<_, std::io::Error>(large)]);
+    let unannounced = post(&format!("/v1/rotations/{ID}/cancel"), "operator", Body::from_stream(chunks));
+    for request in [announced, unannounced] {
+        assert_eq!(router.clone().oneshot(request).await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_taken_byte_by_byte_gives_its_place_back_after_a_minute() {
+    let router = Server::default().control();
+    let held: Vec<_> = futures::future::join_all((0..8).map(|_| ask(&router, "/v1/nodes", "viewer"))).await;
+    Clock::system().sleep(limits::SENDING + Duration::from_secs(1)).await;
+    assert_eq!(ask(&router, "/v1/nodes", "viewer").await.status(), StatusCode::OK);
+    drop(held);
 }
 
 /// When a stream ends, in seconds; it is read all the while.

@@ -5,13 +5,14 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
 use http::{Method, Request, StatusCode, header};
-use rotate_shared::{Code, NodeList, NodeSummary, Phase, Rotation, RotationList, VersionInfo};
+use rotate_shared::{Code, NodeList, NodeSummary, Phase, PlanList, Rotation, RotationList, VersionInfo};
 use tower::ServiceExt as _;
 
 use super::super::testing::{self, get, json, post, problem, send};
 use super::*;
 use crate::cache::Kind;
 use crate::cache::feed::Feeds;
+use crate::http::limits;
 use crate::surge;
 
 #[tokio::test]
@@ -179,6 +180,28 @@ async fn nodes_are_named_or_selected() {
         (400, r#"failed to read the selector: found "web", expected `(`"#)
     );
     assert_eq!(refused(r#"{"selector":"pool=db"}"#).await.code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn one_request_means_a_bounded_number_of_nodes() {
+    let names: Vec<_> = (0..=limits::ROTATED_NODES).map(|number| format!("n{number}")).collect();
+    let api = testing::with_nodes(names.iter().map(|name| testing::node(name, &[("pool", "web")])));
+    let named = |count: usize| serde_json::json!({ "nodes": names[..count] }).to_string();
+    let most = limits::PLANNED_NODES;
+    for (path, body, most, meant) in [
+        ("/v1/plans", r#"{"selector":"pool=web"}"#.to_owned(), most, names.len()),
+        ("/v1/plans", named(most + 1), most, most + 1),
+        ("/v1/rotations", r#"{"selector":"pool=web"}"#.to_owned(), limits::ROTATED_NODES, names.len()),
+    ] {
+        let problem = problem(post(&api, path, &body).await).await;
+        assert_eq!((problem.status, problem.code), (400, Code::BadRequest));
+        let said = format!(
+            "one request is for at most {most} nodes, and this one means {meant}: ask for some of them at a time"
+        );
+        assert_eq!(problem.detail, said, "{path}");
+    }
+    let plans: PlanList = json(post(&api, "/v1/plans", &named(most)).await).await;
+    assert_eq!(plans.items.len(), most);
 }
 
 #[tokio::test]

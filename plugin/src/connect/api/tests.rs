@@ -74,6 +74,57 @@ async fn an_agent_that_leaves_its_version_out_is_asked_for_it_once() {
     assert!(matches!(other.rotations().await, Err(Failure::OtherVersion(_))));
 }
 
+/// An agent of a fleet of this size that keeps what it was sent.
+#[derive(Debug)]
+struct Fleet(usize, Arc<Mutex<Vec<String>>>);
+
+impl Transport for Fleet {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
+        async move {
+            let sent = ask.body.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+            self.1.lock().expect("nobody panics with it").push(format!("{} {} {sent}", ask.method, ask.path));
+            let node = |number: usize| {
+                format!(
+                    r#"{{"name":"n{number}","createdAt":"2026-01-01T00:00:00Z","ready":true,"schedulable":true,"provider":"unmanaged","allocatable":{{}}}}"#
+                )
+            };
+            let nodes: Vec<_> = (0..self.0).map(node).collect();
+            let (kind, items) =
+                if ask.method == Method::GET { ("NodeList", nodes.join(",")) } else { ("PlanList", String::new()) };
+            let body = format!(r#"{{"apiVersion":"kubectl-rotate.dev/v1","kind":"{kind}","items":[{items}]}}"#);
+            let body = futures::stream::iter([Ok(Bytes::from(body))]).boxed();
+            Ok(Answer { status: 200, version: Some(OURS.to_owned()), retry_after: None, body })
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_large_fleet_is_planned_in_pieces_and_a_small_one_at_once() {
+    let planned = async |size: usize, request: PlanRequest| {
+        let log = Arc::default();
+        let agent = Agent::new(Fleet(size, Arc::clone(&log)), Clock::system());
+        agent.plan(&request).await.expect("it answers");
+        let asked = asked(&log);
+        let plans = asked.iter().filter_map(|ask| ask.strip_prefix("POST /v1/plans "));
+        let named = |body: &str| serde_json::from_str::<PlanRequest>(body).expect("a request").nodes.len();
+        (plans.map(named).collect::<Vec<_>>(), asked)
+    };
+    let selected = || PlanRequest { selector: Some("pool=web".to_owned()), ..PlanRequest::default() };
+    let named = |count| PlanRequest {
+        nodes: (0..count).map(|number: usize| format!("n{number}")).collect(),
+        ask_evictions: true,
+        ..PlanRequest::default()
+    };
+    let (pieces, asked) = planned(120, selected()).await;
+    assert_eq!((pieces, &*asked[0]), (vec![50, 50, 20], "GET /v1/nodes?selector=pool%3Dweb "));
+    let (_, asked) = planned(50, selected()).await;
+    assert!(asked[1].contains(r#""selector":"pool=web""#) && asked.len() == 2, "{asked:?}");
+    let (pieces, asked) = planned(0, named(51)).await;
+    assert_eq!((pieces, asked.iter().all(|ask| ask.contains(r#""askEvictions":true"#))), (vec![50, 1], true));
+    assert_eq!(planned(0, named(50)).await.0, [50]);
+}
+
 #[test]
 fn the_upgrade_of_the_older_one_is_the_next_command() {
     let ours = VersionInfo { version: "1.4.0".to_owned(), ..VersionInfo::current() };
