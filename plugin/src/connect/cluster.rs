@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kube::Config;
 use kube::config::{
@@ -12,6 +13,7 @@ use kube::config::{
     NamedContext,
 };
 use rotate_agent::client::said;
+use rotate_agent::clock::Clock;
 use rotate_shared::causes;
 
 use super::proxy;
@@ -267,6 +269,30 @@ fn finished(flags: &ConnectionFlags, mut config: Config, proxy: Option<String>) 
 
 fn unusable(error: KubeconfigError) -> Failure {
     Failure::Cluster(format!("the kubeconfig cannot be used: {}", causes::whole(&error)))
+}
+
+/// How long a busy API server is waited for in all.
+const BUSY: Duration = Duration::from_secs(30);
+
+/// Asks again as long as the API server puts it off (429), as kubectl does: it has done nothing yet.
+pub(super) async fn patiently<T, F>(clock: Clock, ask: impl Fn() -> F) -> kube::Result<T>
+where
+    F: Future<Output = kube::Result<T>>,
+{
+    let mut waited = Duration::ZERO;
+    loop {
+        let error = match ask().await {
+            Err(kube::Error::Api(status)) if status.code == 429 => status,
+            answer => return answer,
+        };
+        let asked = error.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        let wait = Duration::from_secs(u64::from(asked).max(1));
+        waited += wait;
+        if waited > BUSY {
+            return Err(kube::Error::Api(error));
+        }
+        clock.sleep(wait).await;
+    }
 }
 
 /// What the API server at `server` answered instead of what was asked for.

@@ -142,7 +142,9 @@ impl Source {
             ..TokenRequest::default()
         };
         let (name, asked) = (self.account.name(), self.clock.now());
-        let issued = accounts.create_token_request(name, &PostParams::default(), &request).await;
+        let params = PostParams::default();
+        let issued = cluster::patiently(self.clock, || accounts.create_token_request(name, &params, &request));
+        let issued = issued.await;
         let issued = issued.map_err(|error| match error {
             kube::Error::Api(status) if status.code == 404 => Failure::Unauthenticated(format!(
                 "the agent asks for a token, and the cluster has no service account {}/{name} to take one of: is this \

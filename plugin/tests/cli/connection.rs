@@ -239,6 +239,20 @@ fn verbose_output_shows_requests_then_bodies_and_never_a_token() {
 }
 
 #[test]
+fn an_api_server_that_is_busy_is_asked_again() {
+    let cluster = Cluster::bare().guarded_agent();
+    cluster.sim.create(json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "rotate-viewer", "namespace": "kubectl-rotate"},
+    }));
+    for (method, path) in [("GET", "/namespaces/kubectl-rotate/pods"), ("POST", "/token")] {
+        cluster.sim.faults().fail(method, path, 429, 2);
+    }
+    found_no_agent(&rotate(&["status", "--server", &cluster.server]));
+    let run = cluster.rotate(&["status", "--server", &cluster.server]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), "No rotations found\n"));
+}
+
+#[test]
 fn ones_own_token_is_never_shown() {
     let server = Capture::start();
     let run = rotate(&["status", "--server", &server.url(), "--token", "my-own-token", "-v", "9"]);

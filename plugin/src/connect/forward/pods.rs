@@ -4,6 +4,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
+use rotate_agent::clock::Clock;
 use rotate_shared::names;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -56,7 +57,8 @@ impl Pods for KubePods {
     fn ready(&self) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
         async move {
             let pods: Api<Pod> = Api::namespaced(self.cluster.client.clone(), &self.namespace);
-            let listed = pods.list(&ListParams::default().labels(names::AGENT_SELECTOR)).await;
+            let agents = ListParams::default().labels(names::AGENT_SELECTOR);
+            let listed = cluster::patiently(Clock::system(), || pods.list(&agents)).await;
             let listed = listed.map_err(|error| match error {
                 kube::Error::Api(status) if status.code == 403 => self.refused(&status.message),
                 error => cluster::refused(error, &self.cluster.server),
