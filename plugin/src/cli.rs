@@ -58,8 +58,8 @@ pub(crate) enum Verb {
   kubectl rotate plan node -l pool=web -o wide
   kubectl rotate plan node worker-1 --exit-code      # 10 where there is something to do, 3 where it is blocked
 
-  # Without a cluster, from saved objects; nodepools and nodeclaims only where Karpenter is:
-  kubectl get nodes,pods,pdb,pvc,pv,nodepools,nodeclaims -A -o yaml > cluster.yaml
+  # Without a cluster, from saved objects; with Karpenter add ,nodepools,nodeclaims:
+  kubectl get nodes,pods,pdb,pvc,pv -A -o yaml > cluster.yaml
   kubectl rotate plan node worker-1 --from cluster.yaml")]
     Plan(PlanArgs),
     /// Rotate nodes: reserve room, evict, wait for the replacements.
