@@ -99,7 +99,7 @@ pub(super) fn ready(binary: Option<&Path>, url: &str) -> anyhow::Result<Ready> {
         None => beside()?,
     };
     if !binary.exists() {
-        bail!("{} is not there: cargo build --release --package rotate-agent", binary.display());
+        bail!("{} is not there: build it with the same profile, --package rotate-agent", binary.display());
     }
     let kubeconfig = tempfile::NamedTempFile::new()?;
     write!(kubeconfig.as_file(), "{}", kubeconfig_of(url))?;
