@@ -173,6 +173,15 @@ pub struct PlannedPod {
     pub requests: Amounts,
 }
 
+impl PlannedPod {
+    /// Whether it is one to evict, as soon as no budget and no lack of room forbids it.
+    #[must_use]
+    pub fn is_to_evict(&self) -> bool {
+        let held_up = self.disposition == Disposition::Block && self.reason == PodReason::Replicated;
+        self.disposition == Disposition::Evict || held_up
+    }
+}
+
 /// Pods that need the same room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -132,7 +132,7 @@ pub struct Rotation {
     pub phase: Phase,
     /// Whether a person paused it.
     pub paused: bool,
-    /// Whether its end was asked for and is on the way.
+    /// Whether a person has asked for its end, which is on the way.
     #[serde(default)]
     pub cancelling: bool,
     /// What it was asked to do.
