@@ -2,7 +2,7 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
-use rotate_shared::plan::{Disposition, Notice};
+use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Options, Plan};
 
 use super::evict::{self, Answer, EvictError, Eviction};
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 8;
 /// The API server cannot be reached.
 pub async fn ask(client: &Client, plans: &mut [Plan], options: &Options) -> Result<(), EvictError> {
     for plan in plans {
-        let evicted = plan.pods.iter().filter(|pod| pod.disposition == Disposition::Evict);
+        let evicted = plan.pods.iter().filter(|pod| pod.is_to_evict());
         let evictions: Vec<Eviction> = evicted
             .map(|pod| Eviction {
                 namespace: pod.namespace.clone(),

@@ -120,7 +120,7 @@ async fn take_back(api: &Api, written: &[Arc<Entry>]) {
         let (rotation, wish) = (&*entry.record.id, Wish::Cancel(CancelRequest::default()));
         match api.store.request(rotation, wish, api.clock.now()).await {
             // Of a delete that was not answered in time, say.
-            Ok(_) | Err(StoreError::NotFound(_) | StoreError::Finished(_)) => {}
+            Ok(_) | Err(StoreError::NotFound(_) | StoreError::Finished { .. }) => {}
             Err(error) => {
                 tracing::warn!(rotation, %why, %error, "a batch that failed could not be taken back whole: end this one");
             }

@@ -78,7 +78,9 @@ impl From<StoreError> for Refusal {
                 Self::new(Code::AlreadyRotating, detail).rotation(id)
             }
             StoreError::NotFound(id) => Self::not_found("rotations", id),
-            StoreError::Finished(id) => Self::new(Code::WrongPhase, format!("rotation {id:?} is over")).rotation(id),
+            StoreError::Finished { id, node, how } => {
+                Self::new(Code::WrongPhase, format!("rotation {id:?} of node {node} is over: {how}")).rotation(id)
+            }
             StoreError::Conflict(_) | StoreError::TimedOut { .. } | StoreError::Api { .. } => {
                 Self::new(Code::UpstreamFailed, format!("failed to {error}"))
             }

@@ -20,7 +20,7 @@ const WORDS: usize = 400;
 /// Tolerations that the API server gives to every Pod, the workload's too.
 const GIVEN: [&str; 3] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/memory-pressure"];
-const INSTALL: &str = "kubectl apply -k manifests/base";
+const INSTALL: &str = "kubectl rotate install --apply";
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,9 @@ fn is_for_rights(message: &str) -> bool {
     message.contains("cannot create resource \"pods\"")
 }
 
+/// How the API server names our own policy over the placeholders' namespace, which lets in what its version knows.
+const OWN_POLICY: &str = "ValidatingAdmissionPolicy 'rotate-room' with binding";
+
 /// What helps against a refusal with these words.
 pub(crate) fn remedy(message: &str) -> String {
     let room = names::ROOM_NAMESPACE;
@@ -186,6 +189,13 @@ pub(crate) fn remedy(message: &str) -> String {
         || message.contains("LimitRange")
     {
         format!("delete the LimitRange in namespace {room}: it holds nothing but placeholders")
+    } else if message.contains(OWN_POLICY) && message.contains("only the agent creates Pods") {
+        format!(
+            "an agent inside kubectl needs the verb \"use\" on \"agents\" of the group {}",
+            names::AUTHORIZATION_GROUP
+        )
+    } else if message.contains(OWN_POLICY) {
+        format!("the agent and what is installed are of different versions; {INSTALL} makes both those of this plugin")
     } else if message.contains("webhook") || message.contains("with binding") {
         format!("exempt namespace {room} from it")
     } else if message.contains("being terminated") {

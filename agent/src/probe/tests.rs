@@ -278,8 +278,14 @@ async fn a_refusal_is_a_blocker_in_the_api_servers_words_with_a_remedy() {
     for (code, reason, why, remedy) in [
         (403, "Forbidden", "violates PodSecurity \"baseline:latest\": hostPort", "pod-security.kubernetes.io/enforce"),
         (403, "Forbidden", "exceeded quota: small, requested: pods=1", "ResourceQuota"),
+        (
+            422,
+            "Invalid",
+            "ValidatingAdmissionPolicy 'rotate-room' with binding 'rotate-room' denied request: a placeholder is of the image a",
+            "of different versions; kubectl rotate install --apply",
+        ),
         (403, "Forbidden", "maximum cpu usage per Container is 1, but limit is 2", "LimitRange"),
-        (403, "Forbidden", "no PriorityClass with name rotate-placeholder was found", "kubectl apply"),
+        (403, "Forbidden", "no PriorityClass with name rotate-placeholder was found", "kubectl rotate install --apply"),
     ] {
         let message = format!("pods {name:?} is forbidden: {why}");
         let (blockers, _) = refused_with(Standing::Installed, code, reason, &message).await;

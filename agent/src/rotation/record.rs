@@ -244,6 +244,11 @@ impl Record {
     }
 
     /// Says how it ends.
+    /// Whether it ends because a person wanted it to: others end because the node is taken, or what was asked failed.
+    fn is_stopping(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.phase == Phase::Stopped)
+    }
+
     pub(crate) fn conclude(&mut self, code: Option<Code>, message: impl Into<String>) {
         self.outcome = Some(Outcome { code, message: message.into() });
     }
@@ -264,7 +269,7 @@ impl Record {
             provider: self.provider,
             phase: self.phase(),
             paused: live && request.paused,
-            cancelling: live && (request.cancel.is_some() || self.ending.is_some()),
+            cancelling: live && (request.cancel.is_some() || self.is_stopping()),
             options: self.options.clone(),
             created_at: self.created_at,
             phases: self.phases.clone(),

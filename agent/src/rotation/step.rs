@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use rotate_shared::options::Then;
 use rotate_shared::plan::Notice;
 use rotate_shared::rotation::Progress;
-use rotate_shared::{Code, Phase, SurgeMode, names};
+use rotate_shared::{Code, Phase, SurgeMode};
 
 use super::effect::Effect;
 use super::observation::{Barrier, NodeSeen, Observation, OwnerSeen, Slot};
@@ -180,7 +180,7 @@ impl Turn<'_> {
                 0 => String::new(),
                 more => format!(" (and {more} more)"),
             };
-            self.record.conclude(Some(blocker.code), format!("{} {}{more}", blocker.object, blocker.message));
+            self.record.conclude(Some(blocker.code), format!("{}: {}{more}", blocker.object, blocker.message));
             self.record.warnings.extend(self.seen.verdicts.blockers.iter().cloned());
             return self.record.enter(Phase::RollingBack, self.now);
         }
@@ -323,10 +323,6 @@ impl Turn<'_> {
         if let Some((namespace, owner)) = &owner.ask {
             self.effects.push(Effect::ReadOwner { namespace: namespace.clone(), owner: owner.clone() });
         }
-    }
-
-    fn placeholder(&self, name: &str) -> String {
-        format!("Pod {}/{name}", names::ROOM_NAMESPACE)
     }
 }
 

@@ -80,8 +80,15 @@ pub enum StoreError {
     #[error("find rotation {0}")]
     NotFound(String),
     /// The rotation is over.
-    #[error("change rotation {0}: it is over")]
-    Finished(String),
+    #[error("change rotation {id} of node {node}: it is over: {how}")]
+    Finished {
+        /// The rotation.
+        id: String,
+        /// Its node.
+        node: String,
+        /// How it ended.
+        how: String,
+    },
     /// Somebody wrote it since it was read.
     #[error("write rotation {0}: it was changed meanwhile")]
     Conflict(String),
@@ -282,7 +289,7 @@ impl Store {
         for _ in 0..5 {
             let entry = self.get(id).await?;
             if !entry.record.is_live() {
-                return Err(StoreError::Finished(id.to_owned()));
+                return Err(finished(entry.record));
             }
             let mut request = entry.request.clone();
             match wish {
@@ -461,6 +468,14 @@ fn conflict(id: &str, doing: &'static str, source: kube::Error) -> StoreError {
         kube::Error::Api(status) if status.is_not_found() => StoreError::NotFound(id.to_owned()),
         _ => api(doing, source),
     }
+}
+
+fn finished(record: Record) -> StoreError {
+    let how = match &record.outcome {
+        Some(outcome) if !outcome.message.is_empty() => format!("{}, {}", record.phase(), outcome.message),
+        _ => record.phase().to_string(),
+    };
+    StoreError::Finished { id: record.id, node: record.node, how }
 }
 
 #[cfg(test)]

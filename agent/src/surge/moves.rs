@@ -284,6 +284,13 @@ fn one_class(
     if shares { vec![RoomClass { id, requests, placement, shared: true }] } else { Vec::new() }
 }
 
+/// Whether a disruption budget will never let the Pod go.
+pub(super) fn is_kept_for_ever(state: &State, pod: &Pod) -> bool {
+    let budgets = state.pdbs_selecting(pod);
+    let said = blockers::notice(pod, &blockers::allowance(pod, &budgets));
+    matches!(said, Some((blockers::Severity::Blocker, _)))
+}
+
 /// Adds what disruption budgets say, once for each budget.
 fn judge_budgets(state: &State, moves: &mut Moves) {
     for judged in &moves.pods {

@@ -6,7 +6,7 @@ use rotate_shared::{API_VERSION, Code, Options, Plan};
 
 use super::classify::Context;
 use super::constraints;
-use super::moves::{JudgedPod, Moves, RoomClass};
+use super::moves::{JudgedPod, Moves, RoomClass, is_kept_for_ever};
 use super::promise::{Promise, promise};
 use super::room::Preview;
 use crate::cache::{Resources, State, Volumes};
@@ -89,7 +89,7 @@ pub fn planned(
         placeholders: placeholders(&moves),
         groups: outlook.groups,
         estimate: estimate(&moves, &preview),
-        pods: moves.pods.iter().map(planned_pod).collect(),
+        pods: moves.pods.iter().map(|judged| planned_pod(judged, state, options)).collect(),
         blockers,
         warnings,
     };
@@ -134,12 +134,16 @@ fn totals(moves: &Moves) -> Totals {
     totals
 }
 
-fn planned_pod(judged: &JudgedPod) -> PlannedPod {
+fn planned_pod(judged: &JudgedPod, state: &State, options: &Options) -> PlannedPod {
+    let disposition = match judged.disposition {
+        Disposition::Evict if !options.disable_eviction && is_kept_for_ever(state, &judged.pod) => Disposition::Block,
+        other => other,
+    };
     PlannedPod {
         namespace: judged.pod.namespace.to_string(),
         name: judged.pod.name.to_string(),
         uid: judged.pod.uid.to_string(),
-        disposition: judged.disposition,
+        disposition,
         reserved: judged.class.is_some(),
         reason: judged.reason,
         class: judged.class.clone(),

@@ -232,7 +232,7 @@ fn is_scheduler(component: &str) -> bool {
 }
 
 /// Without what the scheduler says of preemption and of devices: placeholders never preempt, and claim none.
-fn scheduling(message: &str) -> String {
+pub(crate) fn scheduling(message: &str) -> String {
     let ends = [", preemption: ", " preemption: ", " no new claims to deallocate", ", still not schedulable"];
     let end = ends.iter().filter_map(|end| message.find(end)).min().unwrap_or(message.len());
     message[..end].trim_end().to_owned()

@@ -276,7 +276,7 @@ impl World<'_> {
         let blockers = self.eventually_refused().await?;
         let [blocker] = &blockers[..] else { anyhow::bail!("{blockers:#?}") };
         ensure!(blocker.message.contains("kubectl-rotate-room"), "{blocker:?}");
-        ensure!(blocker.remedy.contains("kubectl apply -k"), "{blocker:?}");
+        ensure!(blocker.remedy.contains("kubectl rotate install --apply"), "{blocker:?}");
         Ok(())
     }
 

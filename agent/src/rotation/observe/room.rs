@@ -10,7 +10,7 @@ use crate::provider;
 use crate::rotation::observation::{Need, Room, RoomState};
 use crate::rotation::progress::Known;
 use crate::rotation::record::RoomClass;
-use crate::surge::fit;
+use crate::surge::{fit, told};
 
 /// How long a placeholder has to run before anybody is asked: where there is room it does so in some tenths of a second. Its
 /// time of creation is in whole seconds.
@@ -126,7 +126,7 @@ fn room_state(pod: &Pod, known: &Known<'_>) -> RoomState {
         return lost(format!("it was given priority {priority} instead of {ours}, and would not give way to its Pod"));
     }
     let Some(name) = &pod.node else {
-        return RoomState::Coming { message: pod.unschedulable.as_ref().map(ToString::to_string) };
+        return RoomState::Coming { message: pod.unschedulable.as_deref().map(told::scheduling) };
     };
     if **name == *candidate {
         return lost("it was placed on the candidate itself".to_owned());

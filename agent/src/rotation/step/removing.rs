@@ -15,6 +15,8 @@ use crate::rotation::record::Ending;
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 /// How soon a removal that was accepted and shows nowhere is asked for again.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// From this many seconds on a time alone would not say which day it is of.
+const A_DAY: u64 = 24 * 60 * 60;
 
 impl Turn<'_> {
     /// Goes over to Removing, with what has to be known there written down.
@@ -284,11 +286,13 @@ impl Turn<'_> {
             self.record.ending = Some(Ending { phase: Phase::Failed, since: self.now, uncordon: false });
             return false;
         }
-        let left = duration((seconds(timeout) - waited).as_secs().unsigned_abs());
+        // A time and no countdown: each change of the words is told anew.
+        let until = self.now.saturating_add(seconds(timeout) - waited).unwrap_or(self.now);
+        let until = until.strftime(if timeout < A_DAY { "%H:%M:%SZ" } else { "%Y-%m-%dT%H:%M:%SZ" });
         let message = match (rebooted, &self.record.boot_id) {
-            (true, _) => format!("it was rebooted and is not Ready yet; {left} are left"),
-            (false, None) => format!("it is empty and waits for its reboot (it tells no boot ID yet); {left} are left"),
-            (false, Some(boot)) => format!("it is empty and waits for its reboot (boot ID {boot}); {left} are left"),
+            (true, _) => format!("it was rebooted and is not Ready yet; it has until {until}"),
+            (false, None) => format!("it is empty and waits until {until} for its reboot (it tells no boot ID yet)"),
+            (false, Some(boot)) => format!("it is empty and waits until {until} for its reboot (boot ID {boot})"),
         };
         let remedy = format!("reboot node {node}; --reboot-timeout=0 does not wait");
         self.waiting.push(Notice { remedy, ..notice(Code::WaitingForReboot, &self.node(), message) });

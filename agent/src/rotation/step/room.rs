@@ -160,14 +160,11 @@ impl Turn<'_> {
             RoomState::Lost { why } => Some((room, why.clone())),
             _ => None,
         });
-        let object = match why {
-            Some((room, why)) => {
-                message = format!("{message}; {}: {why}", room.name);
-                self.placeholder(&room.name)
-            }
-            None => self.node(),
-        };
-        self.waiting.push(notice(Code::Reserving, &object, message));
+        if let Some((room, why)) = why {
+            message = format!("{message}; {}: {why}", room.name);
+        }
+        let node = self.node();
+        self.waiting.push(notice(Code::Reserving, &node, message));
     }
 
     /// Says that room was lost and is being reserved anew.

@@ -13,7 +13,7 @@ impl Turn<'_> {
     pub(super) fn wait_paused(&mut self) {
         let remedy = format!("kubectl rotate resume {}", self.record.id);
         let object = format!("Rotation {}", self.record.id);
-        self.waiting.push(Notice { remedy, ..notice(Code::Paused, &object, "paused: nothing goes forward") });
+        self.waiting.push(Notice { remedy, ..notice(Code::Paused, &object, "paused, nothing goes forward") });
     }
 
     pub(super) fn wait_replacements(&mut self) {

@@ -116,7 +116,7 @@ async fn nothing_is_asked_of_a_rotation_that_is_over_or_unknown() {
     let entry = store.create(new("a", clock)).await.unwrap();
     store.save(&entry, &ended(&entry, clock)).await.unwrap();
     let refused = store.request(&entry.record.id, Wish::Pause, clock.now()).await;
-    assert!(matches!(refused, Err(StoreError::Finished(_))));
+    assert!(matches!(refused, Err(StoreError::Finished { .. })));
     assert!(matches!(store.request("0123456789", Wish::Pause, clock.now()).await, Err(StoreError::NotFound(_))));
 }
 

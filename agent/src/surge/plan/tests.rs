@@ -90,6 +90,23 @@ fn the_candidate_and_cordoned_nodes_offer_no_room() {
 }
 
 #[test]
+fn pods_that_their_budget_never_lets_go_block_unless_they_are_deleted() {
+    let mut state = testing::state(vec![node("cand"), node("n1")], vec![web("web-1", "cand", "1")]);
+    state.apply_pdb(testing::pdb(&json!({
+        "metadata": { "namespace": "shop", "name": "web", "uid": "web", "generation": 1 },
+        "spec": { "selector": { "matchLabels": { "app": "web" } }, "maxUnavailable": 0 },
+        "status": { "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1 },
+    })));
+    let planned = |options: Options| {
+        let now = testing::CREATED.parse().unwrap();
+        let (volumes, objects) = (Volumes::default(), ProviderObjects::default());
+        plan(&state, "cand", &volumes, &objects, &options, now).unwrap().pods[0].disposition
+    };
+    assert_eq!(planned(Options::default()), Disposition::Block);
+    assert_eq!(planned(Options { disable_eviction: true, ..Options::default() }), Disposition::Evict);
+}
+
+#[test]
 fn where_nobody_brings_nodes_and_none_has_room_that_blocks_and_is_told_what_helps() {
     let pods = vec![web("web-1", "cand", "1"), web("web-2", "cand", "1"), web("db", "n1", "4")];
     let plan = plan_of(vec![node("cand"), node("n1")], pods);

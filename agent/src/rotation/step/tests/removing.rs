@@ -162,12 +162,12 @@ fn an_uncordoned_node_is_waited_for_until_it_was_rebooted_and_is_ready() {
     let case = rebooting();
     assert_eq!(case.effects(), []);
     assert_eq!(case.waits(), [Code::WaitingForReboot]);
-    assert_eq!(case.message(), "it is empty and waits for its reboot (boot ID first); 14m50s are left");
+    assert_eq!(case.message(), "it is empty and waits until 08:15:10Z for its reboot (boot ID first)");
     let down = case.with(|case| {
         case.seen.machine.boot_id = Some("second".to_owned());
         case.seen.machine.ready = false;
     });
-    assert_eq!(down.message(), "it was rebooted and is not Ready yet; 14m50s are left");
+    assert_eq!(down.message(), "it was rebooted and is not Ready yet; it has until 08:15:10Z");
     let up = down.with(|case| case.seen.machine.ready = true);
     assert_eq!(up.effects(), [Effect::Unmark { uncordon: true }]);
     let clean = up.with(|case| case.seen.node = NodeSeen::Here { marked: false, traces: false, deleting: false });

@@ -93,7 +93,7 @@ fn a_blocker_rolls_it_back_with_its_reason_and_leaves_the_plan_unwritten() {
     assert_eq!(record.surge, None);
     let outcome = record.outcome.unwrap();
     assert_eq!(outcome.code, Some(Code::BarePod));
-    assert_eq!(outcome.message, "Pod shop/bare has no controller (and 1 more)");
+    assert_eq!(outcome.message, "Pod shop/bare: has no controller (and 1 more)");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_placeholder_is_created_for_each_pod() {
     let id = &case.record.id;
     let reservation = |pod: &str, attempt| {
         Effect::Reserve(Reservation {
-            name: names::placeholder_name(id, pod, attempt),
+            name: rotate_shared::names::placeholder_name(id, pod, attempt),
             pod_uid: pod.to_owned(),
             class: class("a"),
         })
@@ -127,7 +127,7 @@ fn a_placeholder_on_its_way_is_not_created_again() {
     });
     assert_eq!(case.effects(), []);
     assert_eq!(case.message(), "0 of 1 placeholders are running; room-p1: 0/4 nodes are available: insufficient cpu");
-    assert_eq!(case.step().waiting[0].object, "Pod kubectl-rotate-room/room-p1");
+    assert_eq!(case.step().waiting[0].object, "Node cand");
 }
 
 #[test]
