@@ -110,6 +110,9 @@ Exit codes:
   kubectl rotate resume node/worker-1")]
     Resume(IdArgs),
     /// List nodes with what would have to move off them.
+    ///
+    /// BLOCKERS counts Pods that stand in the way by themselves, with default options. Whether there is room for the others is
+    /// not looked at here: kubectl rotate plan does, and may find more.
     #[command(after_help = "Examples:
   kubectl rotate fleet
   kubectl rotate fleet -l pool=web -o wide")]

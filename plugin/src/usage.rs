@@ -62,6 +62,7 @@ pub(crate) fn explain(error: &clap::Error) -> String {
 /// What has to be given and was not. clap shows it as in usage: `<ID>`.
 fn missing(argument: &str) -> String {
     match argument.trim_end_matches("...").trim_matches(['<', '>']) {
+        "node NAME" => "a node NAME or -l SELECTOR is needed, as in: kubectl rotate plan node NAME".to_owned(),
         "SHELL" => "a SHELL is needed, or --install".to_owned(),
         name if name.starts_with(['A', 'E', 'I', 'O', 'U']) => format!("an {name} is needed"),
         name => format!("a {name} is needed"),
@@ -96,7 +97,7 @@ mod tests {
             ),
             (&["node", "a", "--timeout"], "error: flag needs an argument: --timeout"),
             (&["cancel"], "error: an ID is needed"),
-            (&["plan"], "error: a node NAME is needed"),
+            (&["plan"], "error: a node NAME or -l SELECTOR is needed, as in: kubectl rotate plan node NAME"),
             (&["completion"], "error: a SHELL is needed, or --install"),
             (
                 &["completion", "tcsh"],

@@ -20,7 +20,7 @@ use world::{CANDIDATE, World};
 
 pub(super) async fn run(session: &Session) -> Ended {
     let console = session.console;
-    let tell = |text: &str| console.data(&format!("{text}\n"));
+    let tell = |text: &str| console.data(&console.folded(format!("{text}\n")));
     tell(world::INTRODUCTION)?;
     // Both start at once, so that nobody waits for the second one.
     let (first, second) = tokio::join!(World::build(), World::build());

@@ -368,16 +368,16 @@ fn say(session: &Session, connected: &Connected, rotations: &[Rotation], after: 
     let flags = session.flags_again();
     if connected.embedded {
         let nodes: Vec<&str> = live.iter().map(|rotation| rotation.node.as_str()).collect();
-        console.note(&format!(
+        console.prose(format!(
             "{after}. Nothing runs while this command is away. Go on with: kubectl rotate node {}{flags}",
             nodes.join(" ")
         ));
         return;
     }
     console
-        .note(&format!("{after}; it goes on in the agent. Follow it with: kubectl rotate status{reference} -w{flags}"));
+        .prose(format!("{after}; it goes on in the agent. Follow it with: kubectl rotate status{reference} -w{flags}"));
     if !reference.is_empty() {
-        console.note(&format!("End it with: kubectl rotate cancel{reference}{flags}"));
+        console.prose(format!("End it with: kubectl rotate cancel{reference}{flags}"));
     }
 }
 

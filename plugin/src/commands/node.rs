@@ -12,7 +12,7 @@ use crate::connect::Connected;
 use crate::connect::embedded::{self, Embedded, Role};
 use crate::failure::Failure;
 use crate::output::plan as text;
-use crate::output::{Console, Format, rotation};
+use crate::output::{Console, Format, escape, rotation};
 use crate::session::{Session, UNBEGUN};
 
 /// More sentences than these about a node each nobody reads before they answer: a table instead.
@@ -102,7 +102,7 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
         return Ok(());
     }
     for plan in &blocked {
-        console.note(&text::blocked(plan));
+        console.prose(text::blocked(plan));
     }
     let names: Vec<_> = blocked.iter().map(|plan| format!("node/{}", plan.node)).collect();
     Err(Failure::Blocked(format!("{} cannot be rotated as asked; nothing was touched", names.join(", "))))
@@ -125,7 +125,10 @@ async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Fai
     }
     let question = match plans {
         [plan] => format!("Rotate node/{}?", plan.node),
-        plans => format!("Rotate these {} nodes?", plans.len()),
+        plans => {
+            console.note(text::EACH_BY_ITSELF);
+            format!("Rotate these {} nodes?", plans.len())
+        }
     };
     if yes || session.confirm(&question).await? {
         Ok(())
@@ -147,7 +150,8 @@ async fn wait(session: &Session, connected: &Connected, rotations: Vec<Rotation>
     match args.printing {
         Printing { format: Format::Table, .. } => {
             for rotation in rotations.iter().filter(|rotation| rotation.phase.is_terminal()) {
-                console.data(&format!("node/{} {}\n", rotation.node, rotation::result(rotation)))?;
+                let result = escape::line(&format!("node/{} {}", rotation.node, rotation::result(rotation)));
+                console.data(&console.folded(format!("{result}\n")))?;
             }
         }
         printing if status::is_streamed(printing) => {}

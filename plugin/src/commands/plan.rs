@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rotate_shared::plan::{Disposition, PlanRequest};
+use rotate_shared::plan::PlanRequest;
 use rotate_shared::{API_VERSION, Plan, PlanList, exit};
 
 use super::Ended;
@@ -41,7 +41,7 @@ pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
                 None => Embedded::plan(session, &request).await?,
                 Some(agent) => match agent.plan(&request).await {
                     Err(failure) if session.agent.agent_url.is_none() && leaves_it_to_us(&failure) => {
-                        session.console.note(&format!("Reading the cluster with your kubeconfig: {failure}"));
+                        session.console.prose(format!("Planned with your own kubeconfig: {}", fact(&failure)));
                         snapshot::plan_cluster(session, &args.target, &args.options, args.ask_evictions).await?
                     }
                     plans => plans?,
@@ -57,16 +57,19 @@ pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
     if args.ask_evictions {
         session.console.note(&asked(&plans));
     }
+    if plans.len() > 1 && matches!(args.printing.format, Format::Table | Format::Wide) {
+        session.console.note(text::EACH_BY_ITSELF);
+    }
     Ok(if args.exit_code { found(&plans) } else { exit::DONE })
 }
 
 /// What came of asking for evictions without having them carried out; each refusal is among the plan's warnings.
 fn asked(plans: &[Plan]) -> String {
-    let evicted = |plan: &Plan| plan.pods.iter().filter(|pod| pod.disposition == Disposition::Evict).count();
+    let evicted = |plan: &Plan| plan.pods.iter().filter(|pod| pod.is_to_evict()).count();
     let asked: usize = plans.iter().map(evicted).sum();
     let mut refused = 0;
     for plan in plans {
-        let objects = plan.pods.iter().filter(|pod| pod.disposition == Disposition::Evict);
+        let objects = plan.pods.iter().filter(|pod| pod.is_to_evict());
         let objects: BTreeSet<String> = objects.map(|pod| format!("Pod {}/{}", pod.namespace, pod.name)).collect();
         refused += plan
             .warnings
@@ -75,10 +78,21 @@ fn asked(plans: &[Plan]) -> String {
             .count();
     }
     let evictions = text::plural(asked, "eviction");
-    match refused {
-        0 => format!("Asked the API server about {evictions}: it would accept each of them now (dry run)."),
-        refused => format!("Asked the API server about {evictions}: it would refuse {refused} of them now (dry run)."),
-    }
+    let answer = match (asked, refused) {
+        (0, _) => return "There is no eviction to ask the API server about.".to_owned(),
+        (1, 0) => "accept it".to_owned(),
+        (1, _) => "refuse it".to_owned(),
+        (_, 0) => "accept each of them".to_owned(),
+        (_, refused) => format!("refuse {refused} of them"),
+    };
+    format!("Asked the API server about {evictions}: it would {answer} now (dry run).")
+}
+
+/// Why it is us who plan, without what to do about it: nothing has to be done for a plan.
+fn fact(failure: &Failure) -> String {
+    let said = failure.to_string();
+    let advice = [": install it with ", ": see why with "].iter().filter_map(|advice| said.find(advice)).min();
+    said[..advice.unwrap_or(said.len())].to_owned()
 }
 
 /// Whether there is no agent to ask, or none that this person may ask: their own kubeconfig may still be good for a plan.

@@ -107,6 +107,9 @@ fn kubeconfig(flags: &ConnectionFlags) -> Result<Option<Kubeconfig>, Failure> {
         // No file in the usual place is no mistake; one that is there and broken is.
         Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(KubeconfigError::FindPath) => Ok(None),
+        Err(KubeconfigError::ReadConfig(error, path)) => {
+            Err(unreadable(&path.clone(), KubeconfigError::ReadConfig(error, path)))
+        }
         Err(error) => Err(unusable(error)),
     }
 }

@@ -145,7 +145,7 @@ impl Console {
     /// The failure's line.
     pub(crate) fn failure(&self, failure: &Failure) {
         if let Some(line) = failure.line() {
-            self.note(&line);
+            self.prose(line);
         }
         for blocker in failure.blockers() {
             self.note(&folded(self.worded(&notice(blocker)).into_owned(), self.margin));

@@ -24,7 +24,7 @@ fn fold_line(line: &str, width: usize) -> String {
 /// Words that begin at this column, folded at this width; each line that follows begins at column `hanging`.
 pub(crate) fn hang(words: &str, width: usize, mut column: usize, hanging: usize) -> String {
     let mut folded = String::new();
-    for (place, word) in words.split(' ').enumerate() {
+    for (place, word) in pieces(words).into_iter().enumerate() {
         let length = word.chars().count();
         if place > 0 && column + 1 + length > width {
             folded.push('\n');
@@ -34,10 +34,29 @@ pub(crate) fn hang(words: &str, width: usize, mut column: usize, hanging: usize)
             folded.push(' ');
             column += 1;
         }
-        folded.push_str(word);
+        folded.push_str(&word);
         column += length;
     }
     folded
+}
+
+/// What is not broken: words, and commands to copy, up to what ends a part of the sentence. A command that is too long for a
+/// line is left to the terminal, which gives it back whole when it is copied.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    let mut in_command = false;
+    for word in text.split(' ') {
+        match pieces.last_mut().filter(|_| in_command) {
+            Some(command) => {
+                command.push(' ');
+                command.push_str(word);
+            }
+            None => pieces.push(word.to_owned()),
+        }
+        in_command |= word.trim_start_matches(['(', '\'', '"']) == "kubectl";
+        in_command &= !word.ends_with([';', ',', ')', ':', '.']);
+    }
+    pieces
 }
 
 #[cfg(test)]
@@ -58,6 +77,14 @@ mod tests {
         let long = format!("  see {} there", "x".repeat(50));
         assert_eq!(fold(&long, 40), format!("  see\n    {}\n    there", "x".repeat(50)));
         assert_eq!(fold(&long, 39), long);
+    }
+
+    #[test]
+    fn a_command_to_copy_is_never_broken() {
+        let text = "Interrupted. Go on with: kubectl rotate node worker-1, or leave it as it is";
+        assert_eq!(fold(text, 45), "Interrupted. Go on with:\nkubectl rotate node worker-1, or leave it as\nit is");
+        let long = "End it with: kubectl rotate cancel 4f0c2a9b1e --kubeconfig /a/b";
+        assert_eq!(fold(long, 40), "End it with:\nkubectl rotate cancel 4f0c2a9b1e --kubeconfig /a/b");
     }
 
     #[test]

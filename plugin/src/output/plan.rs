@@ -11,6 +11,9 @@ use super::console;
 use super::table::Table;
 use super::{age, escape};
 
+/// What plans of several nodes do not promise.
+pub(crate) const EACH_BY_ITSELF: &str = "Each node is planned by itself, as if the others stayed as they are.";
+
 /// How one plan is written for people.
 pub(crate) fn text(plan: &Plan, wide: bool) -> String {
     let mut text = format!("node/{} ({})\n\n", escape::line(&plan.node), provider(plan));
@@ -66,10 +69,7 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             text.push('.');
             text
         }
-        blockers => format!(
-            "node/{node} cannot be rotated as asked: {} (above). Nothing was touched.",
-            plural(blockers, "blocker")
-        ),
+        blockers => format!("node/{node} cannot be rotated as asked: {} (above).", plural(blockers, "blocker")),
     }
 }
 
@@ -167,15 +167,18 @@ fn pods(plan: &Plan, wide: bool) -> String {
             format!("{}/{}", pod.namespace, pod.name),
             amounts(&pod.requests),
             pod.class.clone().unwrap_or_else(|| "-".to_owned()),
-            why(pod.reason).to_owned(),
+            stands_in_the_way(pod, plan).unwrap_or_else(|| why(pod.reason)).to_owned(),
         ]);
     }
     let mut text = String::from("PODS\n");
+    let mut and = "";
     if quiet.values().sum::<usize>() < plan.pods.len() {
         text.push_str(&table.render(true, "  "));
+        and = "and ";
     }
     for (why, number) in quiet {
-        text.push_str(&format!("  and {} left alone: {why}\n", plural(number, "Pod")));
+        text.push_str(&format!("  {and}{} left alone: {why}\n", plural(number, "Pod")));
+        and = "and ";
     }
     text
 }
@@ -200,6 +203,27 @@ fn action(pod: &PlannedPod) -> &'static str {
         (Disposition::Gone, _) => "finished",
         (Disposition::Block, _) => "BLOCKS",
     }
+}
+
+/// What blocks a Pod that would be started anew: its reason would only tell that.
+fn stands_in_the_way(pod: &PlannedPod, plan: &Plan) -> Option<&'static str> {
+    if pod.disposition != Disposition::Block || pod.reason != PodReason::Replicated {
+        return None;
+    }
+    let name = format!("Pod {}/{}", pod.namespace, pod.name);
+    let own = plan.blockers.iter().find(|blocker| blocker.object == name).map(|blocker| blocker.code);
+    // Of several Pods with one budget, or of one class without room, the blocker names one.
+    let has = |code| plan.blockers.iter().any(|blocker| blocker.code == code);
+    Some(match own {
+        Some(Code::NoRoom) => "no room",
+        Some(Code::MultiplePodDisruptionBudgets) => "in several PodDisruptionBudgets",
+        Some(_) => "see below",
+        None => match (has(Code::NoRoom), has(Code::PodDisruptionBudgetNever)) {
+            (true, false) => "no room",
+            (false, true) => "its PodDisruptionBudget never lets it go",
+            _ => "see below",
+        },
+    })
 }
 
 fn why(reason: PodReason) -> &'static str {

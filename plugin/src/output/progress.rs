@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use rotate_shared::Rotation;
+use rotate_shared::plan::Notice;
 
 use self::frame::Size;
 use self::screen::Screen;
@@ -58,7 +59,7 @@ impl Progress {
         for line in lines.iter().filter(|line| !before.contains(&line.key)) {
             // Where lines change in place, only what lasts is said.
             if self.frame.is_none() || line.lasts {
-                self.console.note(&line.text);
+                self.console.prose(line.text.clone());
             }
         }
         true
@@ -116,7 +117,7 @@ fn plain(rotation: &Rotation, now: Timestamp) -> Vec<Line> {
     let node = &rotation.node;
     let mut lines = Vec::new();
     for warning in &rotation.warnings {
-        let text = escape::line(&format!("Warning: node/{node} {}: {}", warning.object, warning.message));
+        let text = warned(node, warning);
         lines.push(Line { key: text.clone(), text, lasts: true });
     }
     if rotation.phase.is_terminal() {
@@ -137,10 +138,27 @@ fn plain(rotation: &Rotation, now: Timestamp) -> Vec<Line> {
     lines
 }
 
+/// A warning with its remedy below.
+fn warned(node: &str, warning: &Notice) -> String {
+    let object = match warning.object == format!("Node {node}") {
+        true => String::new(),
+        false => format!("{}: ", warning.object),
+    };
+    let mut text = escape::line(&format!("Warning: node/{node}: {object}{}", warning.message));
+    if !warning.remedy.is_empty() {
+        text.push_str("\n      → ");
+        text.push_str(&escape::line(&warning.remedy));
+    }
+    text
+}
+
 fn ended(rotation: &Rotation, now: Timestamp) -> String {
     let finished = rotation.phases.last().map_or(now, |span| span.finished_at.unwrap_or(span.started_at));
     let took = age::since(rotation.created_at, finished);
-    let message = rotation.outcome.as_ref().map(|outcome| format!(": {}", outcome.message)).unwrap_or_default();
+    // What was a warning already, and will be the last word too, is not said a third time.
+    let is_told = |message: &str| rotation.warnings.iter().any(|warning| message.contains(&warning.message));
+    let outcome = rotation.outcome.as_ref().filter(|outcome| !is_told(&outcome.message));
+    let message = outcome.map(|outcome| format!(": {}", outcome.message)).unwrap_or_default();
     format!("node/{} {} after {took}{message}", rotation.node, rotation::phase_in_words(rotation))
 }
 

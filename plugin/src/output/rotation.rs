@@ -121,7 +121,7 @@ pub(crate) fn wait(waiting: &Waiting, now: Timestamp) -> String {
     if waiting.object.is_empty() || waiting.message.contains(&waiting.object) {
         format!("waiting {since}: {}", waiting.message)
     } else {
-        format!("waiting {since}: {} {}", waiting.object, waiting.message)
+        format!("waiting {since}: {}: {}", waiting.object, waiting.message)
     }
 }
 

@@ -176,14 +176,7 @@ fn without_an_agent_a_plan_reads_with_the_kubeconfig_and_says_so() {
     let run = crate::support::rotate(&["plan", "node", "w1", "--server", &cluster.server]);
     assert_eq!(
         (run.code, run.stderr.as_str()),
-        (
-            Some(0),
-            &*format!(
-                "Reading the cluster with your kubeconfig: no agent in namespace kubectl-rotate: install it with kubectl \
-                 rotate install --apply --server {}, or run one inside this command with --embedded\n",
-                cluster.server
-            )
-        )
+        (Some(0), "Planned with your own kubeconfig: no agent in namespace kubectl-rotate\n")
     );
     assert!(run.stdout.contains("node/w1 can be rotated: 3 Pods to move"), "{}", run.stdout);
     let paths = cluster.sim.requests();
@@ -344,5 +337,6 @@ fn many_nodes_are_a_table_before_the_question() {
     let said: Vec<&str> = run.stderr.lines().collect();
     assert!(said[0].starts_with("NODE   PROVIDER    MOVE   STAY"), "{}", run.stderr);
     assert!(said[6].starts_with("n5     unmanaged   0"), "{}", run.stderr);
-    assert!(said[7].starts_with("error: Rotate these 6 nodes? There is no terminal to ask on"), "{}", run.stderr);
+    assert!(said[7].starts_with("Each node is planned by itself"), "{}", run.stderr);
+    assert!(said[8].starts_with("error: Rotate these 6 nodes? There is no terminal to ask on"), "{}", run.stderr);
 }

@@ -16,6 +16,9 @@ use crate::session::Session;
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the same is said again.
 const AGAIN: Duration = Duration::from_secs(30);
+/// What kubelets call an image that does not come.
+const PULL: [&str; 4] = ["ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"];
+const HELP: &str = " → --image names one of your registry";
 
 pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Duration>, hint: Option<&str>) -> Ended {
     let console = &session.console;
@@ -41,9 +44,9 @@ pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Du
         () = time_is_up => exit::TIMED_OUT,
     };
     if code == exit::TIMED_OUT {
-        console.note(&format!("error: not ready after {}: {waiting}", age::of(timeout.unwrap_or_default())));
+        console.prose(format!("error: not ready after {}: {waiting}", age::of(timeout.unwrap_or_default())));
     }
-    console.note(&format!("It goes on in the cluster. To follow: {follow}"));
+    console.prose(format!("It goes on in the cluster. To follow: {follow}"));
     Ok(code)
 }
 
@@ -74,7 +77,7 @@ async fn ready(
         }
         let waited = Duration::try_from(session.clock.now().duration_since(began)).unwrap_or_default();
         if said.as_ref().is_none_or(|(text, at)| text != waiting || waited.saturating_sub(*at) >= AGAIN) {
-            session.console.note(&format!("waiting {}: {waiting}", age::of(waited)));
+            session.console.prose(format!("waiting {}: {waiting}", age::of(waited)));
             said = Some((waiting.clone(), waited));
         }
         session.clock.sleep(LOOK).await;
@@ -105,6 +108,12 @@ fn lacking(agent: &Value) -> Option<String> {
 fn reasons(agent: &Value, pods: &[Value]) -> Vec<String> {
     let array = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut reasons = Vec::new();
+    // Each cause once, with the Pods that it keeps.
+    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
+    let mut kept = |name: &str, why: String| match causes.iter_mut().find(|(known, _)| *known == why) {
+        Some((_, names)) => names.push(name.to_owned()),
+        None => causes.push((why, vec![name.to_owned()])),
+    };
     for condition in array(&agent["status"]["conditions"]) {
         if condition["type"] == "ReplicaFailure" && condition["status"] == "True" {
             reasons.push(text(&condition["message"]));
@@ -117,15 +126,20 @@ fn reasons(agent: &Value, pods: &[Value]) -> Vec<String> {
             if let Some(reason) = waiting["reason"].as_str() {
                 let message = text(&waiting["message"]);
                 let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-                reasons.push(format!("pod/{name}: {reason}{message}"));
+                let help = if PULL.contains(&reason) { HELP } else { "" };
+                kept(&name, format!("{reason}{message}{help}"));
             }
         }
         for condition in array(&pod["status"]["conditions"]) {
             if condition["type"] == "PodScheduled" && condition["status"] == "False" {
-                reasons.push(format!("pod/{name}: {}", text(&condition["message"])));
+                kept(&name, text(&condition["message"]));
             }
         }
     }
+    reasons.extend(causes.into_iter().map(|(why, names)| match names.as_slice() {
+        [name] => format!("pod/{name}: {why}"),
+        names => format!("pods {}: {why}", names.join(", ")),
+    }));
     reasons
 }
 
@@ -164,6 +178,7 @@ mod tests {
         let scheduled = json!({ "type": "PodScheduled", "status": "False", "message": "0/3 nodes are available" });
         let pods = [
             json!({ "metadata": { "name": "one" }, "status": { "containerStatuses": [{ "state": { "waiting": waiting } }] } }),
+            json!({ "metadata": { "name": "three" }, "status": { "containerStatuses": [{ "state": { "waiting": waiting } }] } }),
             json!({ "metadata": { "name": "two" }, "status": { "conditions": [scheduled] } }),
         ];
         let failure = json!({ "type": "ReplicaFailure", "status": "True", "message": "exceeded quota" });
@@ -172,7 +187,7 @@ mod tests {
             reasons(&agent, &pods),
             [
                 "exceeded quota",
-                "pod/one: ImagePullBackOff: Back-off pulling image \"a/b:1\"",
+                "pods one, three: ImagePullBackOff: Back-off pulling image \"a/b:1\" → --image names one of your registry",
                 "pod/two: 0/3 nodes are available"
             ]
         );

@@ -97,7 +97,7 @@ BLOCKERS
   BarePod: Pod shop/debug: no controller would start it anew
       → --force evicts it
 
-node/worker-1 cannot be rotated as asked: 1 blocker (above). Nothing was touched.
+node/worker-1 cannot be rotated as asked: 1 blocker (above).
 "
     ));
 }
@@ -119,6 +119,29 @@ fn pods_of_a_class_that_have_room_nowhere_are_counted() {
     let mut plan = plan();
     plan.classes[0].pods = 3;
     assert!(text(&plan, false).contains("      1 on node/worker-2\n      2 nowhere\n"), "{}", text(&plan, false));
+}
+
+#[test]
+fn why_a_pod_blocks_is_not_that_it_would_be_started_anew() {
+    let mut plan = plan();
+    plan.pods[0].disposition = Disposition::Block;
+    for (code, object, told) in [
+        (Code::NoRoom, "Pod shop/cart-1", "no room"),
+        (Code::NoRoom, "Pod shop/cart-2", "no room"),
+        (Code::PodDisruptionBudgetNever, "PodDisruptionBudget shop/cart", "its PodDisruptionBudget never lets it go"),
+    ] {
+        plan.blockers = vec![Notice { code, object: object.to_owned(), ..blocker() }];
+        let text = text(&plan, false);
+        let row = text.lines().find(|line| line.contains("BLOCKS")).expect("a row");
+        assert!(row.contains("shop/cart-1") && row.ends_with(told), "{text}");
+    }
+}
+
+#[test]
+fn pods_that_are_all_left_alone_are_not_and_anything() {
+    let mut plan = plan();
+    plan.pods.remove(0);
+    assert!(text(&plan, false).contains("PODS\n  2 Pods left alone: of a DaemonSet\n"), "{}", text(&plan, false));
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn a_state_and_each_of_its_waits_are_a_line() {
         said(&rotation()),
         [
             "node/worker-1 draining: 2 of 5 Pods evicted, 1 landed, room held for 3",
-            "node/worker-1 waiting 2m10s: PodDisruptionBudget shop/cart needs 3 healthy, has 3 (allows 0)",
+            "node/worker-1 waiting 2m10s: PodDisruptionBudget shop/cart: needs 3 healthy, has 3 (allows 0)",
         ]
     );
 }
@@ -34,6 +34,29 @@ fn an_end_says_how_long_it_took() {
         finished_at: None,
     });
     assert_eq!(said(&rotation), ["node/worker-1 succeeded after 3m5s"]);
+}
+
+#[test]
+fn a_failure_that_was_warned_of_comes_with_its_remedy_and_is_not_told_again() {
+    let blocker = |object: &str| Notice {
+        code: rotate_shared::Code::NoRoom,
+        object: object.to_owned(),
+        message: "no room for 3 of 3".to_owned(),
+        remedy: "add a node".to_owned(),
+    };
+    let outcome =
+        rotate_shared::rotation::Outcome { code: None, message: "Pod shop/web: no room for 3 of 3".to_owned() };
+    let mut rotation = Rotation { outcome: Some(outcome), phase: Phase::RolledBack, ..rotation() };
+    rotation.warnings = vec![blocker("Pod shop/web"), blocker("Node worker-1")];
+    let said = said(&rotation);
+    assert_eq!(
+        said[..2],
+        [
+            "Warning: node/worker-1: Pod shop/web: no room for 3 of 3\n      → add a node",
+            "Warning: node/worker-1: no room for 3 of 3\n      → add a node",
+        ]
+    );
+    assert!(said[2].starts_with("node/worker-1 rolled back after ") && !said[2].contains(':'), "{}", said[2]);
 }
 
 // === on a terminal ===
@@ -66,7 +89,7 @@ fn one_node_is_shown_with_all_that_it_waits_for_and_nothing_of_it_is_cut_off() {
         [
             "node/worker-1 draining, 2 of 5 Pods evicted, 1 landed, room",
             "held for 3 (3m5s)",
-            "    waiting 2m10s: PodDisruptionBudget shop/cart needs 3",
+            "    waiting 2m10s: PodDisruptionBudget shop/cart: needs 3",
             "      healthy, has 3 (allows 0)",
         ]
     );
@@ -78,9 +101,9 @@ fn several_nodes_are_a_line_each_above_a_summary_and_those_that_are_over_only_co
     assert_eq!(
         framed(&rotations, 24, 200),
         [
-            "node/worker-2   draining   1/5 moved   2m10s   waiting 2m10s: PodDisruptionBudget shop/cart needs 3 healthy, \
+            "node/worker-2   draining   1/5 moved   2m10s   waiting 2m10s: PodDisruptionBudget shop/cart: needs 3 healthy, \
              has 3 (allows 0)",
-            "node/worker-1   queued     -           2m10s   waiting 2m10s: PodDisruptionBudget shop/cart needs 3 healthy, \
+            "node/worker-1   queued     -           2m10s   waiting 2m10s: PodDisruptionBudget shop/cart: needs 3 healthy, \
              has 3 (allows 0)",
             "[##########----------] 4 nodes: 1 done, 1 not done, 1 in work, 1 queued (3m5s)",
         ]

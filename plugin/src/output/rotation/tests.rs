@@ -51,7 +51,7 @@ pub(crate) fn now() -> Timestamp {
 fn a_wait_names_its_blocker_and_its_age() {
     assert_eq!(
         wait(&rotation().waiting[0], now()),
-        "waiting 2m10s: PodDisruptionBudget shop/cart needs 3 healthy, has 3 (allows 0)"
+        "waiting 2m10s: PodDisruptionBudget shop/cart: needs 3 healthy, has 3 (allows 0)"
     );
 }
 
@@ -60,7 +60,7 @@ fn the_table_has_a_line_a_rotation() {
     assert_eq!(
         table(&[rotation()], now(), false, true),
         "ID           NODE       PHASE      MOVED   AGE    MESSAGE\n\
-         4f0c2a9b1e   worker-1   Draining   1/5     3m5s   waiting 2m10s: PodDisruptionBudget shop/cart needs 3 \
+         4f0c2a9b1e   worker-1   Draining   1/5     3m5s   waiting 2m10s: PodDisruptionBudget shop/cart: needs 3 \
          healthy, has 3 (allows 0)\n"
     );
 }
@@ -81,7 +81,7 @@ fn the_detail_shows_phases_with_their_times() {
         "Progress:    2 of 5 Pods evicted, 1 landed, room held for 3\n",
         "  Surging    2026-01-02T03:04:05Z   55s\n",
         "  Draining   2026-01-02T03:05:00Z   2m10s so far\n",
-        "  waiting 2m10s: PodDisruptionBudget shop/cart needs 3 healthy, has 3 (allows 0)\n",
+        "  waiting 2m10s: PodDisruptionBudget shop/cart: needs 3 healthy, has 3 (allows 0)\n",
     ] {
         assert!(text.contains(line), "{line:?} in:\n{text}");
     }
