@@ -222,12 +222,14 @@ fn room_on_a_node_that_stops_taking_pods_is_lost_and_says_why() {
 }
 
 #[test]
-fn the_schedulers_message_is_shown() {
+fn the_schedulers_message_is_shown_without_what_it_says_of_preemption() {
     let entry = entry(&["p1"]);
-    let condition = json!({ "type": "PodScheduled", "status": "False", "message": "0/2 nodes are available" });
+    let message = "0/2 nodes are available. no new claims to deallocate, preemption: not eligible due to \
+                   preemptionPolicy=Never.";
+    let condition = json!({ "type": "PodScheduled", "status": "False", "message": message });
     let pending = json!({ "spec": { "nodeName": null }, "status": { "phase": "Pending", "conditions": [condition] } });
     let rooms = states(&entry, &["b"], vec![old("p1"), room(&entry, "p1", "b", &pending)]);
-    assert_eq!(rooms, [RoomState::Coming { message: Some("0/2 nodes are available".to_owned()) }]);
+    assert_eq!(rooms, [RoomState::Coming { message: Some("0/2 nodes are available.".to_owned()) }]);
 }
 
 #[test]

@@ -116,7 +116,10 @@ async fn nothing_is_asked_of_a_rotation_that_is_over_or_unknown() {
     let entry = store.create(new("a", clock)).await.unwrap();
     store.save(&entry, &ended(&entry, clock)).await.unwrap();
     let refused = store.request(&entry.record.id, Wish::Pause, clock.now()).await;
-    assert!(matches!(refused, Err(StoreError::Finished { .. })));
+    let Err(StoreError::Finished { id, node, how }) = refused else { panic!("{refused:?}") };
+    let phase = store.get(&id).await.unwrap().record.phase().to_string();
+    assert_eq!((&*id, &*node), (&*entry.record.id, "a"));
+    assert!(how.starts_with(&phase), "how it ended is told: {how}");
     assert!(matches!(store.request("0123456789", Wish::Pause, clock.now()).await, Err(StoreError::NotFound(_))));
 }
 

@@ -163,7 +163,10 @@ fn an_uncordoned_node_is_waited_for_until_it_was_rebooted_and_is_ready() {
     assert_eq!(case.effects(), []);
     assert_eq!(case.waits(), [Code::WaitingForReboot]);
     assert_eq!(case.message(), "it is empty and waits until 08:15:10Z for its reboot (boot ID first)");
-    let down = case.with(|case| {
+    let told = case.message();
+    let later = case.with(|case| case.now = at(12));
+    assert_eq!(later.message(), told, "no countdown: nothing has changed");
+    let down = later.with(|case| {
         case.seen.machine.boot_id = Some("second".to_owned());
         case.seen.machine.ready = false;
     });
