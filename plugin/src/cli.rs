@@ -175,7 +175,7 @@ Exit codes:
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PlanArgs {
     /// `node NAME…` or `node/NAME…`
-    #[arg(value_name = "node NAME", required = true)]
+    #[arg(value_name = "node NAME", required_unless_present = "selector")]
     pub(crate) target: Vec<String>,
     #[command(flatten)]
     pub(crate) select: Select,

@@ -62,6 +62,7 @@ fn plan_takes_a_kind_and_names_or_kind_slash_name() {
     assert_eq!(plan(&["node/a"]).expect("fine").target.names(), ["a"]);
     assert_eq!(plan(&["node", "node/a"]).expect("fine").target.names(), ["a"]);
     assert_eq!(plan(&["node", "-l", "x"]).expect("fine").target, Target::Selector("x".to_owned()));
+    assert_eq!(plan(&["-l", "x"]).expect("fine").target, Target::Selector("x".to_owned()));
     assert!(refusal(plan(&["web-1"])).contains("kubectl rotate plan node web-1"));
 }
 

@@ -129,3 +129,22 @@ pub(super) fn print(console: &Console, plans: &[Plan], target: &Target, printing
     };
     console.formatted(printing.format, &text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_it_is_us_who_plan_is_told_without_advice() {
+        for (said, told) in [
+            ("no agent in namespace x: install it with kubectl rotate install --apply", "no agent in namespace x"),
+            (
+                "the only Pod of the agent is not ready: see why with kubectl describe",
+                "the only Pod of the agent is not ready",
+            ),
+            ("no agent answered at pod/a: connection reset", "no agent answered at pod/a: connection reset"),
+        ] {
+            assert_eq!(fact(&Failure::AgentUnreachable(said.to_owned())), told);
+        }
+    }
+}

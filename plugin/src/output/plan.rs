@@ -214,15 +214,14 @@ fn stands_in_the_way(pod: &PlannedPod, plan: &Plan) -> Option<&'static str> {
     let own = plan.blockers.iter().find(|blocker| blocker.object == name).map(|blocker| blocker.code);
     // Of several Pods with one budget, or of one class without room, the blocker names one.
     let has = |code| plan.blockers.iter().any(|blocker| blocker.code == code);
+    let class = plan.classes.iter().find(|class| Some(&class.id) == pod.class.as_ref());
     Some(match own {
         Some(Code::NoRoom) => "no room",
         Some(Code::MultiplePodDisruptionBudgets) => "in several PodDisruptionBudgets",
         Some(_) => "see below",
-        None => match (has(Code::NoRoom), has(Code::PodDisruptionBudgetNever)) {
-            (true, false) => "no room",
-            (false, true) => "its PodDisruptionBudget never lets it go",
-            _ => "see below",
-        },
+        None if has(Code::NoRoom) && class.is_some_and(|class| nowhere(class) > 0) => "no room",
+        None if has(Code::PodDisruptionBudgetNever) => "its PodDisruptionBudget never lets it go",
+        None => "see below",
     })
 }
 
@@ -256,8 +255,7 @@ fn room(plan: &Plan) -> String {
         for origin in origins(class) {
             text.push_str(&format!("      {}\n", escape::line(&origin)));
         }
-        let found: u32 = class.room.iter().map(|room| room.count).sum();
-        if let Some(nowhere) = class.pods.checked_sub(found).filter(|nowhere| *nowhere > 0) {
+        if let nowhere @ 1.. = nowhere(class) {
             text.push_str(&format!("      {nowhere} nowhere\n"));
         }
         for constraint in &class.constraints {
@@ -265,6 +263,11 @@ fn room(plan: &Plan) -> String {
         }
     }
     text
+}
+
+/// For how many Pods of a class there is no room.
+fn nowhere(class: &Class) -> u32 {
+    class.pods.saturating_sub(class.room.iter().map(|room| room.count).sum())
 }
 
 fn origins(class: &Class) -> Vec<String> {

@@ -125,12 +125,16 @@ fn pods_of_a_class_that_have_room_nowhere_are_counted() {
 fn why_a_pod_blocks_is_not_that_it_would_be_started_anew() {
     let mut plan = plan();
     plan.pods[0].disposition = Disposition::Block;
-    for (code, object, told) in [
-        (Code::NoRoom, "Pod shop/cart-1", "no room"),
-        (Code::NoRoom, "Pod shop/cart-2", "no room"),
-        (Code::PodDisruptionBudgetNever, "PodDisruptionBudget shop/cart", "its PodDisruptionBudget never lets it go"),
+    let never = (Code::PodDisruptionBudgetNever, "PodDisruptionBudget shop/cart");
+    for (pods, blockers, told) in [
+        (2, vec![(Code::NoRoom, "Pod shop/cart-1")], "no room"),
+        (2, vec![(Code::NoRoom, "Pod shop/cart-2")], "no room"),
+        (1, vec![never], "its PodDisruptionBudget never lets it go"),
+        (1, vec![(Code::NoRoom, "Pod shop/web-1"), never], "its PodDisruptionBudget never lets it go"),
     ] {
-        plan.blockers = vec![Notice { code, object: object.to_owned(), ..blocker() }];
+        plan.classes[0].pods = pods;
+        let notice = |(code, object): (Code, &str)| Notice { code, object: object.to_owned(), ..blocker() };
+        plan.blockers = blockers.into_iter().map(notice).collect();
         let text = text(&plan, false);
         let row = text.lines().find(|line| line.contains("BLOCKS")).expect("a row");
         assert!(row.contains("shop/cart-1") && row.ends_with(told), "{text}");
