@@ -21,7 +21,7 @@ use crate::http::listener::Listener;
 #[cfg(feature = "tls")]
 use crate::http::listener::tls;
 use crate::http::traffic::Port;
-use crate::lease::{self, Election, Times};
+use crate::lease::{self, Election, Rival, Times};
 use crate::probe::{Probe, Standing};
 use crate::provider::Reader;
 use crate::provider::cluster_api::Management;
@@ -149,6 +149,7 @@ pub enum AgentError {
 pub struct Agent {
     api: http::Api,
     holder: watch::Receiver<Option<String>>,
+    rival: watch::Receiver<Option<Rival>>,
     // Feeds, records, election, engine: each ends only by a defect, or by `resign`.
     tasks: JoinSet<&'static str>,
     engine: AbortHandle,
@@ -173,7 +174,7 @@ impl Agent {
         let times = Times::default();
         let identity = config.identity.unwrap_or_else(|| lease::identity(clock));
         let election = Election::new(client.clone(), &config.namespace, names::AGENT, &identity, times, clock);
-        let (term, holder) = (election.subscribe(), election.holder());
+        let (term, holder, rival) = (election.subscribe(), election.holder(), election.rival());
         let cache = Cache::new(match config.pod_cache {
             PodCache::Cluster => State::default(),
             PodCache::Scoped => State::scoped(),
@@ -235,7 +236,7 @@ impl Agent {
         let looks = http::Looks::new(store.clone());
         let api = http::Api { cache, views, store, looks, term, client, reader, probe, clock, traffic, closing };
         let closing = api.closing.clone().drop_guard();
-        Self { api, holder, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
+        Self { api, holder, rival, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }
 
     /// Opens the ports; the addresses returned are those taken.
@@ -329,6 +330,12 @@ impl Agent {
             return Ok(());
         }
         Err(AgentError::Led(self.holder.borrow().clone()))
+    }
+
+    /// Who else holds the Lease, as last seen.
+    #[must_use]
+    pub fn rival(&self) -> Option<Rival> {
+        self.rival.borrow().clone()
     }
 
     /// Waits until a task ends that must not.

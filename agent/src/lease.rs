@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use rotate_shared::names;
@@ -67,6 +67,30 @@ pub struct Term {
     pub acts_until: Timestamp,
 }
 
+/// Somebody else who holds the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// Who.
+    pub holder: String,
+    /// When it last renewed the Lease, by its own clock.
+    pub renewed: Option<Timestamp>,
+    /// How long it is respected without another renewal.
+    pub valid: SignedDuration,
+    /// Whether the Lease changed while we looked: somebody is at work. If not, its holder may be gone.
+    pub alive: bool,
+}
+
+/// Who holds the Lease, from one look at it; `None`: nobody.
+///
+/// # Errors
+///
+/// The API server did not answer as expected.
+pub async fn rival(client: kube::Client, namespace: &str, name: &str) -> Result<Option<Rival>, LeaseError> {
+    let read = Api::<Lease>::namespaced(client, namespace).get_opt(name).await;
+    let lease = read.map_err(|source| LeaseError { doing: "read", name: name.to_owned(), source })?;
+    Ok(lease.and_then(|lease| lease.spec).and_then(|spec| Rival::of(&spec)))
+}
+
 /// Why the Lease cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} Lease {name}: {}", said(source))]
@@ -86,6 +110,7 @@ pub struct Election {
     clock: Clock,
     term: watch::Sender<Option<Term>>,
     holder: watch::Sender<Option<String>>,
+    rival: watch::Sender<Option<Rival>>,
     terms: u64,
     seen: Option<Seen>,
     renewed_at: Option<Timestamp>,
@@ -132,6 +157,7 @@ impl Election {
             clock,
             term: watch::Sender::new(None),
             holder: watch::Sender::new(None),
+            rival: watch::Sender::new(None),
             terms: 0,
             seen: None,
             renewed_at: None,
@@ -148,6 +174,12 @@ impl Election {
     #[must_use]
     pub fn holder(&self) -> watch::Receiver<Option<String>> {
         self.holder.subscribe()
+    }
+
+    /// Who else holds the Lease, as last seen.
+    #[must_use]
+    pub fn rival(&self) -> watch::Receiver<Option<Rival>> {
+        self.rival.subscribe()
     }
 
     /// Takes part until `stop` says so, then gives the Lease up.
@@ -212,19 +244,24 @@ impl Election {
             Err(source) => return Err(self.error("read", source)),
         };
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        if self.seen.as_ref().is_none_or(|seen| seen.version != version) {
+        let changed = self.seen.as_ref().is_some_and(|seen| seen.version != version);
+        if changed || self.seen.is_none() {
             self.seen = Some(Seen { version: version.clone(), at: began });
         }
         let spec = lease.spec.unwrap_or_default();
-        let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
-        let valid = spec.lease_duration_seconds.unwrap_or(0).max(0);
-        let next = self.judge(holder.as_deref(), SignedDuration::from_secs(valid.into()), began);
+        let rival = Rival::of(&spec);
+        let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
+        let next = self.judge(holder.as_deref(), valid(&spec), began);
         self.holder.send_if_modified(|known| {
             let changed = *known != holder;
             known.clone_from(&holder);
             changed
         });
         if next == Move::Leave {
+            self.rival.send_modify(|known| {
+                let alive = changed || known.as_ref().is_some_and(|known| known.alive);
+                *known = rival.map(|rival| Rival { alive, ..rival });
+            });
             self.renewed_at = None;
             return Ok(());
         }
@@ -285,6 +322,7 @@ impl Election {
         self.seen = Some(Seen { version: lease.metadata.resource_version.unwrap_or_default(), at: began });
         self.renewed_at = Some(began);
         self.holder.send_replace(Some(self.identity.clone()));
+        self.rival.send_replace(None);
         let acts_until = self.until(began);
         let renewed =
             self.term.send_if_modified(|term| term.as_mut().map(|term| term.acts_until = acts_until).is_some());
@@ -325,6 +363,20 @@ impl Election {
     fn error(&self, doing: &'static str, source: kube::Error) -> LeaseError {
         LeaseError { doing, name: self.name.clone(), source }
     }
+}
+
+// === impl Rival ===
+
+impl Rival {
+    fn of(spec: &LeaseSpec) -> Option<Self> {
+        let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+        let renewed = spec.renew_time.as_ref().map(|time| time.0);
+        Some(Self { holder, renewed, valid: valid(spec), alive: false })
+    }
+}
+
+fn valid(spec: &LeaseSpec) -> SignedDuration {
+    SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or(0).max(0).into())
 }
 
 fn signed(duration: Duration) -> SignedDuration {

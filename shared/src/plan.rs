@@ -57,6 +57,9 @@ pub struct Plan {
     /// What becomes of the empty node: as asked, or as its provider is used to. Absent in plans of older agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Then>,
+    /// Whether others had cordoned the node before: it stays so, whatever becomes of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cordoned: bool,
     /// Pods and sums that room is reserved for.
     pub totals: Totals,
     /// Every Pod on the candidate, by namespace and name.

@@ -200,6 +200,9 @@ pub struct Progress {
     pub evicted: u32,
     /// Replacements bound to another node.
     pub landed: u32,
+    /// Whether only `toMove` is known: the Pods that tell the rest are not read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncounted: bool,
 }
 
 /// What a rotation waits for.

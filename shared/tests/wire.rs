@@ -137,6 +137,7 @@ fn plan() -> (Plan, Value) {
         node: "a".to_owned(),
         provider: Provider::ClusterAutoscaler,
         then: Some(Then::Keep),
+        cordoned: false,
         totals: Totals { pods: 1, reserved: requests.clone() },
         pods: vec![PlannedPod {
             namespace: "shop".to_owned(),
@@ -227,7 +228,7 @@ fn rotation() -> (Rotation, Value) {
             PhaseSpan { phase: Phase::Queued, started_at: at(0), finished_at: Some(at(1)) },
             PhaseSpan { phase: Phase::RollingBack, started_at: at(1), finished_at: None },
         ],
-        progress: Progress { to_move: 4, reserved: 3, evicted: 2, landed: 1 },
+        progress: Progress { to_move: 4, reserved: 3, evicted: 2, landed: 1, uncounted: false },
         waiting: vec![Waiting {
             code: Code::PodDisruptionBudget,
             object: "PodDisruptionBudget shop/cart".to_owned(),

@@ -67,6 +67,7 @@ pub(super) async fn cancel(
 
 async fn ask(api: &Api, id: &str, wish: Wish) -> Result<Json<Rotation>, Refusal> {
     let entry = api.store.request(id, wish, api.clock.now()).await?;
+    api.taken_in(&entry).await;
     Ok(Json(api.show(&entry)))
 }
 

@@ -79,6 +79,18 @@ impl Api {
         let _ = tokio::time::timeout(NOTICE, all).await;
     }
 
+    /// Waits a moment for the engine to take notice of a wish just written: no later state that is told may be without it.
+    pub(super) async fn taken_in(&self, entry: &Entry) {
+        let mut shown = self.views.subscribe();
+        let (paused, cancels) = (entry.request.paused, entry.request.cancel.is_some());
+        let taken_in = shown.wait_for(|shown| {
+            shown.as_ref().and_then(|shown| shown.get(&entry.record.id)).is_some_and(|rotation| {
+                rotation.phase.is_terminal() || rotation.paused == paused && (rotation.cancelling || !cancels)
+            })
+        });
+        let _ = tokio::time::timeout(NOTICE, taken_in).await;
+    }
+
     /// A rotation as shown, or as its record says where the engine has not taken notice yet.
     pub(super) fn now_shown(&self, entry: &Entry) -> Arc<Rotation> {
         self.views.get(&entry.record.id).unwrap_or_else(|| Arc::new(self.show(entry)))

@@ -181,3 +181,26 @@ async fn of_many_that_start_at_once_exactly_one_leads_at_any_time() {
     }
     assert!(lease(&sim)["spec"]["leaseTransitions"].as_i64().unwrap() > 3, "it changed hands");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rival_is_alive_only_once_its_lease_is_seen_to_change() {
+    let (sim, clock) = cluster();
+    let (_, dead) = start(candidate(&sim, "dead", clock));
+    clock.sleep(Duration::from_secs(1)).await;
+    dead.abort();
+    clock.sleep(Duration::from_secs(80)).await;
+    let mut two = candidate(&sim, "two", clock);
+    assert!(!two.attempt().await.unwrap());
+    let seen = two.rival().borrow().clone().unwrap();
+    assert_eq!((&*seen.holder, seen.valid, seen.alive), ("dead", SignedDuration::from_secs(15), false));
+    assert!(clock.now().duration_since(seen.renewed.unwrap()) >= SignedDuration::from_secs(80));
+    assert_eq!(rival(client(&sim), names::NAMESPACE, names::AGENT).await.unwrap(), Some(seen));
+    sim.edit("leases", names::NAMESPACE, names::AGENT, |lease| {
+        lease["spec"]["renewTime"] = json!(MicroTime(clock.now()));
+    });
+    assert!(!two.attempt().await.unwrap());
+    assert!(two.rival().borrow().as_ref().unwrap().alive);
+    clock.sleep(Duration::from_secs(16)).await;
+    assert!(two.attempt().await.unwrap());
+    assert_eq!(*two.rival().borrow(), None);
+}

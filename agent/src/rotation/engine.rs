@@ -154,13 +154,11 @@ impl Engine {
     fn pass(&mut self) {
         let Some(records) = self.store.subscribe().borrow().clone() else { return };
         let now = self.clock.now();
-        if self.leads(now) {
-            self.lead(&records, now);
-        } else {
-            let shown =
-                records.values().map(|entry| entry.record.view(&entry.request, Progress::default(), Vec::new()));
-            self.views.publish(shown);
-            self.cache.wanted().by_rotations(BTreeSet::new());
+        let acts = self.leads(now);
+        self.look(&records, acts, now);
+        if acts {
+            self.prune(&records);
+            self.recover(now);
         }
     }
 
@@ -182,7 +180,8 @@ impl Engine {
         term.is_some_and(|term| term.acts_from <= now)
     }
 
-    fn lead(&mut self, records: &Records, now: Timestamp) {
+    /// Judges each rotation and shows it. Who does not act comes to the same figures, and leaves it at that.
+    fn look(&mut self, records: &Records, acts: bool, now: Timestamp) {
         self.rested.retain(|_, until| *until > now);
         self.memories.retain(|id, _| records.get(id).is_some_and(|entry| entry.record.is_live()));
         self.waits.retain(|id, _| records.contains_key(id));
@@ -193,7 +192,7 @@ impl Engine {
         for entry in records.values() {
             let (progress, waiting) = if entry.record.is_live() {
                 let slot = slots.remove(&entry.record.id).unwrap_or_default();
-                self.advance(entry, slot, now)
+                self.advance(entry, slot, acts, now)
             } else {
                 (Progress::default(), Vec::new())
             };
@@ -201,8 +200,6 @@ impl Engine {
         }
         self.views.publish(views);
         self.ask_for_scopes(records);
-        self.prune(records);
-        self.recover(now);
     }
 
     /// Says which Pods the live rotations need to see, where the cache does not read all.
@@ -216,7 +213,7 @@ impl Engine {
     }
 
     /// One step of one rotation.
-    fn advance(&mut self, entry: &Arc<Entry>, slot: Slot, now: Timestamp) -> (Progress, Vec<Waiting>) {
+    fn advance(&mut self, entry: &Arc<Entry>, slot: Slot, acts: bool, now: Timestamp) -> (Progress, Vec<Waiting>) {
         let record = &entry.record;
         let memory = self.memories.entry(record.id.clone()).or_default();
         let taken = {
@@ -227,19 +224,24 @@ impl Engine {
                 memory.note_budgets(entry, &state, now);
             }
             let mut seen = observe(entry, &state, memory, slot, now);
+            let asked = memory.asked_to_leave(&state);
             drop(state);
             if let Some(unread) = &mut seen.unread {
                 unread.error = self.cache.health().error_of(&unread.scope);
             }
             let mut taken = step(record, &entry.request, &seen, now);
-            if !seen.synced || seen.unread.is_some() {
+            if taken.progress.uncounted {
                 // What was last counted stands until it can be counted anew.
-                taken.progress = self.views.get(&record.id).map_or(taken.progress, |shown| shown.progress);
+                let last = self.views.get(&record.id).map(|shown| shown.progress);
+                taken.progress = last.filter(|last| !last.uncounted).unwrap_or(taken.progress);
+            } else {
+                // A refusal would take it back: shown is what has left for good or is on its way for certain.
+                taken.progress.evicted = taken.progress.evicted.saturating_sub(asked);
             }
             taken
         };
         let saving = format!("{SAVE}/{}", record.id);
-        if !self.busy.contains(&saving) {
+        if acts && !self.busy.contains(&saving) {
             let failing = memory.failures.get(SAVE).is_some_and(|failure| failure.until > now);
             if let Some(next) = taken.record.filter(|_| !failing && !self.rested.contains_key(&saving)) {
                 self.save(saving, Arc::clone(entry), next);

@@ -193,6 +193,13 @@ impl Memory {
         self.refusals.retain(|uid, _| state.pod(uid).is_some());
     }
 
+    /// How many Pods are asked to leave that may stay yet: there is no answer.
+    pub(super) fn asked_to_leave(&self, state: &State) -> u32 {
+        let stays = |uid: &str| state.pod(uid).is_some_and(|pod| pod.deleted.is_none() && !pod.phase.is_finished());
+        let sent = self.evicting.iter().filter(|(uid, evicting)| **evicting == Evicting::Sent && stays(uid));
+        u32::try_from(sent.count()).unwrap_or(u32::MAX)
+    }
+
     /// The Pod as it was, if it was ever seen by this process.
     pub(super) fn original(&self, uid: &str) -> Option<&Pod> {
         self.originals.get(uid)

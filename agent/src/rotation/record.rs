@@ -258,7 +258,8 @@ impl Record {
     pub fn view(&self, request: &Request, progress: Progress, waiting: Vec<Waiting>) -> Rotation {
         let live = self.is_live();
         let to_move = u32::try_from(self.moves().len()).unwrap_or(u32::MAX);
-        let progress = if live { progress } else { self.progress.unwrap_or(Progress { to_move, ..progress }) };
+        let progress =
+            if live { progress } else { self.progress.unwrap_or(Progress { to_move, uncounted: true, ..progress }) };
         Rotation {
             api_version: API_VERSION.to_owned(),
             kind: "Rotation".to_owned(),

@@ -71,16 +71,21 @@ pub fn step(record: &Record, request: &Request, seen: &Observation, now: Timesta
 
 fn progress(record: &Record, seen: &Observation) -> Progress {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let to_move = count(record.moves().len());
     // What is rolled back has evicted nothing, and does not look at the Pods any more.
-    if !seen.synced || seen.unread.is_some() || record.phase() == Phase::RollingBack {
-        return Progress { to_move: count(record.moves().len()), ..Progress::default() };
+    if record.phase() == Phase::RollingBack {
+        return Progress { to_move, ..Progress::default() };
+    }
+    if !seen.synced || seen.unread.is_some() {
+        return Progress { to_move, uncounted: true, ..Progress::default() };
     }
     let here = seen.leaving.iter().filter(|leaving| !leaving.terminating).count();
     Progress {
-        to_move: count(record.moves().len()),
+        to_move,
         reserved: 0,
         evicted: count(record.moves().len().saturating_sub(here)),
         landed: seen.owners.iter().map(|owner| owner.landed).sum(),
+        uncounted: false,
     }
 }
 

@@ -125,14 +125,7 @@ pub(super) fn moves(state: &State, context: &Context<'_>, found: &Found) -> Move
         moves.pods.push(judged);
         rooms.push(room);
     }
-    if evicted_as_it_is > 0 {
-        moves.warnings.push(Notice {
-            code: Code::NotReserved,
-            object: format!("Node {}", context.node.name),
-            message: format!("--surge=none: {evicted_as_it_is} Pods are evicted without room held for them"),
-            remedy: "--surge=per-pod".to_owned(),
-        });
-    }
+    moves.warnings.extend(losses(&moves.pods, evicted_as_it_is, context));
     moves.classes = match context.options.surge {
         SurgeMode::Single => one_class(&mut moves, rooms, state, context),
         _ => name_classes(&mut moves.pods, rooms),
@@ -141,6 +134,66 @@ pub(super) fn moves(state: &State, context: &Context<'_>, found: &Found) -> Move
         judge_budgets(state, &mut moves);
     }
     moves
+}
+
+/// What the flags that were given cost: one warning of a kind, however many Pods there are.
+fn losses(pods: &[JudgedPod], evicted_as_it_is: usize, context: &Context<'_>) -> Vec<Notice> {
+    let evicted = || pods.iter().filter(|judged| judged.disposition == Disposition::Evict);
+    let of = |reason| evicted().filter(move |judged| judged.reason == reason).collect::<Vec<_>>();
+    let (bare, pinned) = (of(PodReason::Bare), of(PodReason::Pinned));
+    let storing: Vec<_> = evicted().filter(|judged| judged.pod.shape.local_storage).collect();
+    let mut unreserved = Vec::new();
+    if evicted_as_it_is > 0 {
+        let (pods, them) = many(evicted_as_it_is);
+        unreserved.push(format!("--surge=none: {pods} evicted without room held for {them}"));
+    }
+    if !bare.is_empty() {
+        let (pods, them) = many(bare.len());
+        unreserved.push(format!("--force: {pods} gone for good, nothing creates {them} anew: {}", named(&bare)));
+    }
+    if !pinned.is_empty() {
+        let (pods, _) = many(pinned.len());
+        unreserved.push(format!(
+            "--evict-pinned: {pods} evicted without room, to be replaced only where they may run: {}",
+            named(&pinned)
+        ));
+    }
+    let notice = |code, message, remedy: &str| Notice {
+        code,
+        object: format!("Node {}", context.node.name),
+        message,
+        remedy: remedy.to_owned(),
+    };
+    let mut losses = Vec::new();
+    if !unreserved.is_empty() {
+        let remedy = if evicted_as_it_is > 0 { "--surge=per-pod" } else { "" };
+        losses.push(notice(Code::NotReserved, unreserved.join("; "), remedy));
+    }
+    if !storing.is_empty() {
+        let lose = if storing.len() == 1 { "Pod loses" } else { "Pods lose" };
+        let message = format!(
+            "--delete-emptydir-data: {} {lose} what is in emptyDir on the node's disk: {}",
+            storing.len(),
+            named(&storing)
+        );
+        losses.push(notice(Code::LocalStorage, message, ""));
+    }
+    losses
+}
+
+/// So many are named in a warning; the plan lists them all.
+const NAMED: usize = 5;
+
+fn named(pods: &[&JudgedPod]) -> String {
+    let mut names: Vec<_> = pods.iter().take(NAMED).map(|judged| judged.pod.path()).collect();
+    if pods.len() > NAMED {
+        names.push(format!("and {} more", pods.len() - NAMED));
+    }
+    names.join(", ")
+}
+
+fn many(pods: usize) -> (String, &'static str) {
+    if pods == 1 { ("1 Pod is".to_owned(), "it") } else { (format!("{pods} Pods are"), "them") }
 }
 
 /// A Pod of which we do not know what it needs must not be evicted as if it needed nothing.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rotate_shared::plan::{Class, Disposition, Estimate, Notice, PlannedPlaceholder, PlannedPod, Provider, Totals};
-use rotate_shared::{API_VERSION, Code, Options, Plan};
+use rotate_shared::{API_VERSION, Code, Options, Plan, names};
 
 use super::classify::Context;
 use super::constraints;
@@ -83,6 +83,7 @@ pub fn planned(
         node: node.name.to_string(),
         provider,
         // What stands behind it was not looked at.
+        cordoned: node.unschedulable && !node.annotations.contains_key(names::CORDONED_BY),
         then: Some(then).filter(|_| !unseen || options.then.is_some() || options.pod_selector.is_some()),
         totals: totals(&moves),
         classes: classes(&moves, &preview),

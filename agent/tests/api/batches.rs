@@ -181,6 +181,10 @@ async fn an_agent_that_does_not_lead_answers_too() {
     let leader = std::mem::replace(&mut world.agent, other);
     let begun = world.rotate(&json!({ "nodes": ["a"] })).await;
     assert_eq!(world.get::<Rotation>(&format!("/v1/rotations/{}", begun[0].id)).await.node, "a");
+    let moving =
+        |rotation: std::sync::Arc<Rotation>| rotation.phase == Phase::Draining && rotation.progress.evicted > 0;
+    let counts = async { world.until(|_| world.agent.views().get(&begun[0].id).is_some_and(moving)).await };
+    tokio::time::timeout(Duration::from_secs(300), counts).await.expect("it counts by itself how far the Pods are");
     let done = |rotation: std::sync::Arc<Rotation>| rotation.phase == Phase::Succeeded;
     world.until(|_| leader.views().get(&begun[0].id).is_some_and(done)).await;
 }

@@ -1,11 +1,15 @@
 //! `kubectl rotate cancel`: ends rotations.
 
+use std::time::Duration;
+
+use rotate_shared::rotation::Progress;
 use rotate_shared::{CancelRequest, Phase, Rotation, exit};
 
 use super::follow::Followed;
 use super::{Ended, each, follow, status};
 use crate::args::RotationRef;
 use crate::cli::CancelArgs;
+use crate::connect::Connected;
 use crate::connect::embedded::Role;
 use crate::output::Format;
 use crate::session::Session;
@@ -26,6 +30,9 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
             return Ok(exit::INTERRUPTED);
         }
     }
+    for rotation in &mut asked.done {
+        concluded(session, &connected, rotation).await;
+    }
     if printing.format != Format::Table {
         let single = !matches!(reference, RotationRef::Batch(_));
         status::print(&session.console, &asked.done, single, printing, session.clock.now())?;
@@ -41,23 +48,86 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     Ok(asked.end(&session.console))
 }
 
+/// How long an agent is given to say how it ends what had begun, and how often it is asked.
+const CONCLUDES: Duration = Duration::from_secs(2);
+const ASK: Duration = Duration::from_millis(100);
+
+/// Waits a moment for the agent's word on the end: it is the agent that knows whether the cordon is ours to lift.
+async fn concluded(session: &Session, connected: &Connected, rotation: &mut Rotation) {
+    let until = session.clock.now() + CONCLUDES;
+    while ends(rotation.phase) && rotation.outcome.is_none() && session.clock.now() < until {
+        session.clock.sleep(ASK).await;
+        let Ok(now) = connected.agent.rotation(&rotation.id).await else { return };
+        *rotation = now;
+    }
+}
+
+/// Whether there may be something that is not put back.
+fn ends(phase: Phase) -> bool {
+    !matches!(phase, Phase::Queued | Phase::Cancelled | Phase::Surging | Phase::RollingBack | Phase::RolledBack)
+}
+
 /// What the end means for the cluster.
 fn meaning(rotation: &Rotation, uncordon: bool, again: &str) -> String {
-    let evicted = rotation.progress.evicted;
-    match rotation.phase {
-        Phase::Queued | Phase::Cancelled => "Nothing had been touched.".to_owned(),
-        Phase::Surging | Phase::RollingBack | Phase::RolledBack => {
-            "Nothing had been evicted: the cluster goes back to as it was found.".to_owned()
+    let Rotation { phase, node, outcome, progress, .. } = rotation;
+    if matches!(phase, Phase::Queued | Phase::Cancelled) {
+        return "Nothing had been touched.".to_owned();
+    }
+    if !ends(*phase) {
+        return "Nothing had been evicted: the cluster goes back to as it was found.".to_owned();
+    }
+    let pods = match progress {
+        Progress { uncounted: true, .. } => "No more Pods will be evicted.".to_owned(),
+        Progress { evicted: 0, .. } => "No Pod had been evicted, and none will be.".to_owned(),
+        Progress { evicted, to_move, .. } => {
+            format!("{evicted} of {to_move} Pods were evicted already; no more will be.")
         }
-        _ => format!(
-            "{evicted} of {} Pods were evicted already; no more will be. node/{} {}",
-            rotation.progress.to_move,
-            rotation.node,
-            if uncordon {
-                "is uncordoned.".to_owned()
-            } else {
-                format!("stays cordoned; to lift that: kubectl uncordon {}{again}", rotation.node)
-            }
-        ),
+    };
+    let node = match outcome {
+        Some(outcome) => format!("node/{node} {}.", outcome.message),
+        None if uncordon => format!("node/{node} is uncordoned, unless it was cordoned before."),
+        None => format!("node/{node} stays cordoned."),
+    };
+    let lift = if uncordon || *phase == Phase::Superseded {
+        String::new()
+    } else {
+        format!(" To lift the cordon: kubectl uncordon {}{again}", rotation.node)
+    };
+    format!("{pods} {node}{lift}")
+}
+
+#[cfg(test)]
+mod tests {
+    use rotate_shared::rotation::Outcome;
+
+    use super::*;
+    use crate::output::rotation::tests::rotation;
+
+    fn stopped(message: &str, evicted: u32) -> Rotation {
+        let outcome = Some(Outcome { code: None, message: message.to_owned() });
+        let progress = Progress { to_move: 3, evicted, ..Progress::default() };
+        Rotation { phase: Phase::Stopped, outcome, progress, ..rotation() }
+    }
+
+    #[test]
+    fn what_becomes_of_the_cordon_is_the_agents_word_and_not_what_was_asked_for() {
+        let found = stopped("cancelled after 2 Pods had moved; the node stays cordoned, as it was found", 2);
+        assert_eq!(
+            meaning(&found, true, ""),
+            "2 of 3 Pods were evicted already; no more will be. node/worker-1 cancelled after 2 Pods had moved; the \
+             node stays cordoned, as it was found."
+        );
+        let silent = Rotation { phase: Phase::Draining, outcome: None, ..found };
+        assert!(meaning(&silent, true, "").ends_with("node/worker-1 is uncordoned, unless it was cordoned before."));
+    }
+
+    #[test]
+    fn where_no_pod_had_to_go_none_is_counted() {
+        let text = meaning(&stopped("cancelled; the node stays cordoned", 0), false, " --context a");
+        assert_eq!(
+            text,
+            "No Pod had been evicted, and none will be. node/worker-1 cancelled; the node stays cordoned. To lift the \
+             cordon: kubectl uncordon worker-1 --context a"
+        );
     }
 }

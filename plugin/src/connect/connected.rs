@@ -1,5 +1,9 @@
 //! Which agent a command's flags mean, and the way to it.
 
+use kube::Client;
+use rotate_agent::lease::{self, Rival};
+use rotate_shared::names;
+
 use super::api_server::ApiServer;
 use super::embedded::{Embedded, Role};
 use super::forward::Forward;
@@ -12,12 +16,41 @@ use crate::secret::Secret;
 use crate::session::{Session, UNBEGUN};
 
 /// An agent to talk to.
-#[derive(Debug)]
 pub(crate) struct Connected {
     /// Speaks its API.
     pub(crate) agent: Agent,
     /// Whether it runs in this process, and ends with it.
     pub(crate) embedded: bool,
+    /// The way to the Lease of whoever acts instead of an agent in this process.
+    lease: Option<Client>,
+}
+
+// kube's client has no `Debug`.
+impl std::fmt::Debug for Connected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connected")
+            .field("agent", &self.agent)
+            .field("embedded", &self.embedded)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connected {
+    /// An agent outside of this process.
+    pub(crate) fn remote(agent: Agent) -> Self {
+        Self { agent, embedded: false, lease: None }
+    }
+
+    /// Who holds the Lease, for an agent in this process that does not; `None`: nobody.
+    ///
+    /// # Errors
+    ///
+    /// The Lease cannot be read.
+    pub(crate) async fn rival(&self) -> Result<Option<Rival>, Failure> {
+        let Some(client) = &self.lease else { return Ok(None) };
+        let read = lease::rival(client.clone(), names::NAMESPACE, names::AGENT).await;
+        read.map_err(|error| Failure::Other(format!("failed to {error}")))
+    }
 }
 
 impl Session {
@@ -98,13 +131,13 @@ impl Session {
     /// There is none: says how to get to one.
     pub(crate) async fn connect(&self, role: Role) -> Result<Connected, Failure> {
         if let Some(agent) = self.until_interrupted(UNBEGUN, self.remote_agent(role.account())).await? {
-            return Ok(Connected { agent, embedded: false });
+            return Ok(Connected::remote(agent));
         }
         let embedded = Embedded::start(self, role).await?;
-        let agent = embedded.agent();
+        let (agent, lease) = (embedded.agent(), Some(embedded.client()));
         // It gives its Lease up, so that the next one need not wait for it.
         self.at_end(embedded.end());
-        Ok(Connected { agent, embedded: true })
+        Ok(Connected { agent, embedded: true, lease })
     }
 
     fn port_forward(&self) -> String {

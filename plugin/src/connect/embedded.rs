@@ -4,8 +4,10 @@ mod handover;
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kube::Client;
 use rotate_agent::bootstrap::{self, BootstrapError, Object};
+use rotate_agent::lease::Rival;
 use rotate_agent::probe::Standing;
 use rotate_agent::{Agent as Engine, AgentError, Config};
 use rotate_shared::Plan;
@@ -16,6 +18,7 @@ use super::in_process::InProcess;
 use super::token::Account;
 use super::{Agent, cluster};
 use crate::failure::Failure;
+use crate::output::age;
 use crate::session::{Session, UNBEGUN};
 pub(crate) use handover::{leave, resume};
 
@@ -26,6 +29,11 @@ const LOOK: Duration = Duration::from_millis(200);
 const ELECTION: Duration = Duration::from_millis(500);
 /// How often: an API server that answers at all has answered by then.
 const ELECTIONS: u32 = 20;
+
+/// An agent that is at work has renewed its Lease by then, and we have seen it.
+const RENEWED: SignedDuration = SignedDuration::from_secs(5);
+/// A Lease that nobody renews is taken within this time after its end: looks at it are two seconds apart.
+const LETS_GO: SignedDuration = SignedDuration::from_secs(10);
 
 /// After two seconds a person wonders.
 const SLOW: u32 = 10;
@@ -59,10 +67,17 @@ impl Role {
 }
 
 /// An agent that lives as long as this value.
-#[derive(Debug)]
 pub(crate) struct Embedded {
     agent: Agent,
     engine: Engine,
+    client: Client,
+}
+
+// kube's client has no `Debug`.
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded").field("agent", &self.agent).finish_non_exhaustive()
+    }
 }
 
 impl Embedded {
@@ -91,11 +106,11 @@ impl Embedded {
             chunk_size: session.agent.chunk_size,
             ..Config::default()
         };
-        let engine = Engine::start(config, client, session.clock);
+        let engine = Engine::start(config, client.clone(), session.clock);
         let agent = Agent::new(InProcess::new(engine.router()), session.clock);
         let takes_up = async {
             if acts {
-                match leads(&engine).await {
+                match leads(session, &engine).await {
                     Err(Failure::Blocked(_)) if role == Role::End => {}
                     led => led?,
                 }
@@ -107,7 +122,7 @@ impl Embedded {
             engine.shutdown().await;
             return Err(failure);
         }
-        Ok(Self { agent, engine })
+        Ok(Self { agent, engine, client })
     }
 
     /// Plans with an agent that only looks and is gone again. None where the selector matches no node.
@@ -141,6 +156,11 @@ impl Embedded {
     /// Ends it in order.
     pub(crate) async fn end(self) {
         self.engine.shutdown().await;
+    }
+
+    /// Its way to the API server.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
     }
 
     /// Speaks its API.
@@ -182,24 +202,48 @@ async fn reach(session: &Session) -> Result<(Client, String, Vec<Object>), Failu
     Ok((client, server, missing))
 }
 
-/// Waits for the Lease, but not for another agent to give it up.
-async fn leads(engine: &Engine) -> Result<(), Failure> {
-    let mut looks = 0;
+/// Waits for the Lease: from an agent that is at work it is not to be had, but one that died let nobody know.
+async fn leads(session: &Session, engine: &Engine) -> Result<(), Failure> {
+    let began = session.clock.now();
+    let (mut looks, mut told) = (0, false);
     loop {
         looks += 1;
         match engine.leads(ELECTION).await {
             Ok(()) => return Ok(()),
-            Err(AgentError::Led(None)) if looks < ELECTIONS => {}
-            Err(AgentError::Led(None)) => {
+            Err(AgentError::Led(_)) => {}
+            Err(error) => return Err(Failure::Other(format!("failed to {error}"))),
+        }
+        let Some(Rival { holder, renewed, valid, alive }) = engine.rival() else {
+            if looks >= ELECTIONS {
                 return Err(Failure::Other("the Lease of the agent can be neither taken nor read".to_owned()));
             }
-            Err(AgentError::Led(Some(holder))) => {
-                return Err(Failure::Blocked(format!(
-                    "{holder} holds the Lease: another agent is at work. Use it, without --embedded; if it has just \
-                     died, try again in 15 s"
-                )));
-            }
-            Err(error) => return Err(Failure::Other(format!("failed to {error}"))),
+            continue;
+        };
+        if alive {
+            return Err(Failure::Blocked(format!(
+                "{holder} holds the Lease and renews it: another agent is at work. Use it, without --embedded"
+            )));
+        }
+        let now = session.clock.now();
+        let waited = now.duration_since(began);
+        if waited > valid + LETS_GO {
+            return Err(Failure::Blocked(format!(
+                "{holder} holds the Lease, and it could not be taken within {} although nobody renews it",
+                age::since(began, now)
+            )));
+        }
+        // Clocks differ: what the Lease says of its age is told, but nothing is decided by it.
+        let silent = renewed.is_none_or(|renewed| now.duration_since(renewed) > valid);
+        if !told && (silent || waited > RENEWED) {
+            told = true;
+            let heard = renewed
+                .filter(|renewed| *renewed <= now)
+                .map(|renewed| format!(", which was last heard of {} ago,", age::since(renewed, now)));
+            session.console.note(&format!(
+                "Waiting up to {} for {holder}{} to let go of the Lease.",
+                age::of(valid.unsigned_abs()),
+                heard.unwrap_or_default()
+            ));
         }
     }
 }

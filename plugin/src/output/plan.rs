@@ -37,12 +37,7 @@ pub(crate) fn verdict(plan: &Plan) -> String {
             let estimate = &plan.estimate;
             let work = match moves {
                 0 => "nothing has to move".to_owned(),
-                _ => format!(
-                    "{} to move, room for {} is reserved first ({})",
-                    plural(moves, "Pod"),
-                    plan.totals.pods,
-                    amounts(&plan.totals.reserved)
-                ),
+                _ => format!("{} to move, {}{}", plural(moves, "Pod"), reserved(plan), lost(plan)),
             };
             let mut text = format!("node/{node} can be rotated: {work}");
             let seconds = estimate.surge_seconds + estimate.drain_seconds;
@@ -63,6 +58,7 @@ pub(crate) fn verdict(plan: &Plan) -> String {
                     "; then the empty node is left to its autoscaler, which takes it away"
                 }
                 Some(Then::Keep) => "; then the node stays, cordoned",
+                Some(Then::Uncordon) if plan.cordoned => "; then the node stays cordoned, as it was found",
                 Some(Then::Uncordon) => "; then the node is uncordoned",
                 None => "",
             });
@@ -71,6 +67,36 @@ pub(crate) fn verdict(plan: &Plan) -> String {
         }
         blockers => format!("node/{node} cannot be rotated as asked: {} (above).", plural(blockers, "blocker")),
     }
+}
+
+/// For how many Pods there is room before they go.
+fn reserved(plan: &Plan) -> String {
+    let without = plan.pods.iter().filter(|pod| pod.disposition == Disposition::Evict && !pod.reserved).count();
+    let first = || format!("room for {} is reserved first ({})", plan.totals.pods, amounts(&plan.totals.reserved));
+    match (without, plan.totals.pods) {
+        (0, _) => first(),
+        (_, 0) => "without any room reserved first".to_owned(),
+        (1, _) => format!("{}, 1 has none", first()),
+        (without, _) => format!("{}, {without} have none", first()),
+    }
+}
+
+/// What nobody brings back.
+fn lost(plan: &Plan) -> String {
+    let evicted =
+        |reason| plan.pods.iter().filter(move |pod| pod.disposition == Disposition::Evict && pod.reason == reason);
+    let mut lost = String::new();
+    match evicted(PodReason::Bare).count() {
+        0 => {}
+        1 => lost.push_str(", 1 is gone for good"),
+        bare => lost.push_str(&format!(", {bare} are gone for good")),
+    }
+    match evicted(PodReason::LocalStorage).count() {
+        0 => {}
+        1 => lost.push_str(", 1 loses its emptyDir data"),
+        storing => lost.push_str(&format!(", {storing} lose their emptyDir data")),
+    }
+    lost
 }
 
 /// Whether the autoscaler takes the empty node away by itself: the group that loses a node is the candidate's.

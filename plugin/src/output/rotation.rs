@@ -22,7 +22,7 @@ pub(crate) fn table(rotations: &[Rotation], now: Timestamp, wide: bool, headers:
             rotation.id.clone(),
             rotation.node.clone(),
             phase(rotation),
-            format!("{}/{}", rotation.progress.landed, rotation.progress.to_move),
+            moved(rotation),
             age::since(rotation.created_at, now),
         ];
         if wide {
@@ -149,13 +149,39 @@ pub(crate) fn progress(rotation: &Rotation) -> String {
     let progress = &rotation.progress;
     match rotation.phase {
         Phase::Queued => "nothing is touched yet".to_owned(),
-        Phase::Surging if progress.to_move == 0 => "the Pods to move are being counted".to_owned(),
-        _ if progress.to_move == 0 => "no Pods to move".to_owned(),
+        Phase::Cancelled => "nothing was touched".to_owned(),
+        Phase::RollingBack | Phase::RolledBack => "no Pod was evicted".to_owned(),
+        Phase::Surging if progress.to_move == 0 => "the Pods to move are not counted yet".to_owned(),
+        _ if progress.to_move == 0 && is_counted(rotation) => "no Pods to move".to_owned(),
+        _ if progress.to_move == 0 => "no Pod was evicted".to_owned(),
+        _ if progress.uncounted => {
+            format!("{}, how many of them moved is not known", super::plan::plural(pods(progress.to_move), "Pod"))
+        }
         Phase::Surging => format!("room reserved for {} of {} Pods", progress.reserved, progress.to_move),
         _ => format!(
             "{} of {} Pods evicted, {} landed, room held for {}",
             progress.evicted, progress.to_move, progress.landed, progress.reserved
         ),
+    }
+}
+
+/// Whether the Pods to move were counted: that is done in Surging, and what ended there may never have come to it.
+fn is_counted(rotation: &Rotation) -> bool {
+    let drains = |phase| matches!(phase, Phase::Draining | Phase::Settling | Phase::Removing | Phase::Succeeded);
+    drains(rotation.phase) || rotation.phases.iter().any(|span| drains(span.phase))
+}
+
+fn pods(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// `2/3`, with `?` for what is not known and `-` before anything is.
+fn moved(rotation: &Rotation) -> String {
+    let progress = &rotation.progress;
+    match progress.to_move {
+        0 if !is_counted(rotation) => "-".to_owned(),
+        to_move if progress.uncounted => format!("?/{to_move}"),
+        to_move => format!("{}/{to_move}", progress.landed),
     }
 }
 

@@ -1,10 +1,15 @@
 //! The agent inside the command.
 
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use rotate_sim::{Access, Identity, NodeSpec, RequestEntry, Rule, Sim, objects};
 use serde_json::json;
 
 use crate::cluster::Cluster;
-use crate::support::{interrupted, started};
+use crate::support::{interrupted, signal, signalled, started};
 
 #[test]
 fn a_node_is_rotated_without_an_agent_in_the_cluster() {
@@ -140,25 +145,110 @@ fn who_may_not_read_pods_is_told_so_and_not_kept_waiting() {
     refused("cluster", all);
 }
 
-#[test]
-fn another_holder_of_the_lease_is_named() {
-    let cluster = Cluster::with_room(true);
-    cluster.sim.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubectl-rotate"}}));
-    let now = cluster.sim.now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+/// A Lease that somebody else held last, long ago.
+fn held(cluster: &Cluster, seconds: u32) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubectl-rotate"}});
+    cluster.sim.create(namespace);
+    let then = "2026-01-02T03:04:05.000000Z";
     cluster.sim.create(json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "rotate-agent", "namespace": "kubectl-rotate"},
-        "spec": {"holderIdentity": "rotate-agent-abc", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now},
+        "spec": {
+            "holderIdentity": "rotate-agent-abc", "leaseDurationSeconds": seconds, "acquireTime": then, "renewTime": then,
+        },
     }));
+}
+
+#[test]
+fn another_holder_of_the_lease_that_is_at_work_is_named() {
+    let cluster = Cluster::with_room(true);
+    held(&cluster, 15);
+    let (sim, done) = (cluster.sim.clone(), Arc::new(AtomicBool::new(false)));
+    let over = Arc::clone(&done);
+    let renewing = std::thread::spawn(move || {
+        for number in 0.. {
+            if over.load(Ordering::Relaxed) {
+                break;
+            }
+            let renewed = json!(format!("2026-01-02T03:04:06.{number:06}Z"));
+            sim.edit("leases", "kubectl-rotate", "rotate-agent", |lease| lease["spec"]["renewTime"] = renewed);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
     let run = cluster.embedded(&["node", "w1", "--yes"]);
+    done.store(true, Ordering::Relaxed);
+    renewing.join().expect("it ends");
     assert_eq!(run.code, Some(3), "{}", run.stderr);
-    assert!(run.stderr.contains("rotate-agent-abc"), "{}", run.stderr);
+    let told =
+        "error: rotate-agent-abc holds the Lease and renews it: another agent is at work. Use it, without --embedded\n";
+    assert!(run.stderr.ends_with(told), "{}", run.stderr);
     assert!(!cluster.is_cordoned("w1"));
+}
+
+#[test]
+fn a_holder_of_the_lease_that_is_gone_is_waited_out() {
+    let cluster = Cluster::with_room(true);
+    held(&cluster, 1);
+    let run = cluster.embedded(&["node", "w1", "--yes"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", run.stderr);
+    let told = "Waiting up to 1s for rotate-agent-abc, which was last heard of ";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+}
+
+#[test]
+fn a_rotation_whose_command_was_killed_is_shown_as_it_is_and_that_nobody_works_on_it() {
+    let cluster = Cluster::with_room(false);
+    let server = cluster.server.as_str();
+    let mut killed = started(&["node", "w1", "--yes", "--embedded", "--server", server]);
+    cluster.until(is_surging);
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let renewed = json!("2026-01-02T03:04:05.000000Z");
+    cluster.sim.edit("leases", "kubectl-rotate", "rotate-agent", |lease| lease["spec"]["renewTime"] = renewed);
+    let status = cluster.embedded(&["status", "node/w1"]);
+    assert!(status.stdout.contains("Progress:    room reserved for 0 of 3 Pods\n"), "{}", status.stdout);
+    assert!(status.stderr.contains(", which holds the Lease, was last heard of "), "{}", status.stderr);
+    let again = format!("Go on with: kubectl rotate node w1 --embedded --server {server}\n");
+    assert!(status.stderr.starts_with("No agent works on rotation/"), "{}", status.stderr);
+    assert!(status.stderr.contains(&again), "{}", status.stderr);
+    assert!(cluster.embedded(&["status"]).stdout.contains("   0/3   "));
 }
 
 /// Whether the placeholders of a rotation are there.
 fn is_surging(sim: &Sim) -> bool {
     sim.list("pods").iter().any(|pod| pod["metadata"]["namespace"] == "kubectl-rotate-room")
+}
+
+#[test]
+fn the_end_of_the_terminal_pauses_however_often_it_is_told_and_gives_the_lease_up() {
+    let cluster = Cluster::with_room(false);
+    let first = started(&["node", "w1", "--yes", "--embedded", "--server", &cluster.server]);
+    cluster.until(is_surging);
+    for _ in 0..3 {
+        signal(&first, "-HUP");
+    }
+    let first = signalled(first, "-HUP");
+    assert_eq!(first.code, Some(130), "{}", first.stderr);
+    let lease = cluster.sim.get("leases", "kubectl-rotate", "rotate-agent").expect("it was made");
+    assert_eq!(lease["spec"]["holderIdentity"], "");
+    let status = cluster.embedded(&["status", "node/w1"]);
+    assert!(status.stdout.contains("Phase:       Surging, paused\n"), "{}", status.stdout);
+    assert!(status.stderr.starts_with("No agent works on rotation/"), "{}", status.stderr);
+}
+
+#[test]
+fn who_is_begun_with_nohup_outlives_the_terminal() {
+    let cluster = Cluster::with_room(false);
+    let line = ["node", "w1", "--yes", "--embedded", "--server", &cluster.server];
+    let mut nohup = std::process::Command::new("nohup");
+    nohup.arg(env!("CARGO_BIN_EXE_kubectl-rotate")).env_clear().args(line);
+    nohup.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = nohup.spawn().expect("nohup exists");
+    cluster.until(is_surging);
+    signal(&child, "-HUP");
+    cluster.sim.add_node(NodeSpec::new("w4"));
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -192,6 +282,9 @@ fn what_was_left_behind_can_be_put_back() {
     assert!(cluster.is_cordoned("w1"));
     let cancelled = cluster.embedded(&["cancel", "node/w1"]);
     assert_eq!(cancelled.code, Some(0), "{}", cancelled.stderr);
+    assert!(!cancelled.stderr.contains("no Pods to move"), "{}", cancelled.stderr);
+    // Once it is known that it is cancelled, no state is told in which it is not.
+    assert!(!cancelled.stderr.contains("node/w1 surging: "), "{}", cancelled.stderr);
     assert!(!cluster.is_cordoned("w1"));
     assert!(!is_surging(&cluster.sim));
 }

@@ -340,3 +340,34 @@ fn many_nodes_are_a_table_before_the_question() {
     assert!(said[7].starts_with("Each node is planned by itself"), "{}", run.stderr);
     assert!(said[8].starts_with("error: Rotate these 6 nodes? There is no terminal to ask on"), "{}", run.stderr);
 }
+
+#[test]
+fn a_node_that_others_cordoned_is_not_said_to_be_uncordoned() {
+    let cluster = Cluster::with_room(true).agent();
+    cluster.sim.edit("nodes", "", "w1", |node| node["spec"]["unschedulable"] = json!(true));
+    let run = cluster.rotate(&["plan", "node", "w1", "--then=uncordon"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.ends_with("; then the node stays cordoned, as it was found.\n"), "{}", run.stdout);
+}
+
+#[test]
+fn what_is_lost_is_told_above_the_question() {
+    let cluster = Cluster::with_room(true).agent();
+    let pod = objects::replica_set("cache", "shop", 1, objects::template("cache", "1", "1Gi"));
+    let mut pod = pod;
+    pod["spec"]["template"]["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
+    cluster.on("w1", pod);
+    let run = cluster.rotate(&["node", "w1", "--yes", "--delete-emptydir-data", "--wait=false"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .contains("4 Pods to move, room for 4 is reserved first (cpu 4, memory 4Gi), 1 loses its emptyDir data"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr.contains("Warning: Node w1: --delete-emptydir-data: 1 Pod loses what is in emptyDir"),
+        "{}",
+        run.stderr
+    );
+}

@@ -49,6 +49,7 @@ pub(crate) fn plans() -> PlanList {
         node: NODE.to_owned(),
         provider: Provider::Karpenter,
         then: Some(Then::Delete),
+        cordoned: false,
         totals: Totals { pods: 1, reserved: requests.clone() },
         pods: vec![PlannedPod {
             namespace: "shop".to_owned(),
@@ -107,7 +108,7 @@ pub(crate) fn rotation() -> Rotation {
             PhaseSpan { phase: Phase::Queued, started_at: at(0), finished_at: Some(at(1)) },
             PhaseSpan { phase: Phase::Surging, started_at: at(1), finished_at: None },
         ],
-        progress: Progress { to_move: 4, reserved: 3, evicted: 0, landed: 0 },
+        progress: Progress { to_move: 4, reserved: 3, evicted: 0, landed: 0, uncounted: false },
         waiting: vec![Waiting {
             code: Code::Reserving,
             object: "node worker-1".to_owned(),

@@ -50,11 +50,17 @@ impl Turn<'_> {
     /// Cancelled after the first eviction.
     pub(super) fn stop(&mut self) {
         let uncordon = self.request.cancel.is_some_and(|cancel| cancel.uncordon);
-        let lifted = uncordon && !self.seen.foreign_cordon;
-        let cordon = if lifted { "the cordon was lifted" } else { "the node stays cordoned" };
-        let moved = self.progress.evicted;
-        let pods = if moved == 1 { "Pod" } else { "Pods" };
-        self.record.conclude(None, format!("cancelled after {moved} {pods} had moved; {cordon}"));
+        let cordon = match uncordon {
+            true if self.seen.foreign_cordon => "the node stays cordoned, as it was found",
+            true => "the cordon was lifted",
+            false => "the node stays cordoned",
+        };
+        let after = match self.progress.evicted {
+            0 => String::new(),
+            1 => " after 1 Pod had moved".to_owned(),
+            moved => format!(" after {moved} Pods had moved"),
+        };
+        self.record.conclude(None, format!("cancelled{after}; {cordon}"));
         self.record.ending = Some(Ending { phase: Phase::Stopped, since: self.now, uncordon });
     }
 

@@ -79,6 +79,33 @@ fn without_surge_no_room_is_reserved_and_that_is_said() {
     assert_eq!(codes(&moves.warnings), [Code::NotReserved]);
 }
 
+#[test]
+fn what_the_flags_cost_is_warned_of_once_a_kind_with_the_pods_named() {
+    let bare = json!({ "metadata": { "ownerReferences": null } });
+    let storing = json!({ "spec": { "volumes": [{ "name": "scratch", "emptyDir": {} }] } });
+    let pods = vec![cpu("one", "1", &bare), cpu("two", "1", &bare), cpu("web", "1", &storing)];
+    let options = Options { force: true, delete_emptydir_data: true, ..Options::default() };
+    let forced = judge(cand(), pods.clone(), options.clone());
+    assert_eq!(
+        (codes(&forced.blockers), codes(&forced.warnings)),
+        (vec![], vec![Code::NotReserved, Code::LocalStorage])
+    );
+    let told: Vec<_> = forced.warnings.iter().map(|warning| &*warning.message).collect();
+    assert_eq!(
+        told,
+        [
+            "--force: 2 Pods are gone for good, nothing creates them anew: shop/one, shop/two",
+            "--delete-emptydir-data: 1 Pod loses what is in emptyDir on the node's disk: shop/web",
+        ]
+    );
+    let without = judge(cand(), pods, Options { surge: SurgeMode::None, ..options });
+    assert_eq!(
+        without.warnings[0].message,
+        "--surge=none: 1 Pod is evicted without room held for it; --force: 2 Pods are gone for good, nothing creates them \
+         anew: shop/one, shop/two"
+    );
+}
+
 fn claiming() -> Value {
     json!({ "spec": { "resourceClaims": [{ "name": "gpu" }] } })
 }

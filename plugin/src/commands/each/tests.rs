@@ -38,7 +38,7 @@ impl Batch {
     }
 
     async fn cancel(&self) -> Result<Asked, Failure> {
-        let connected = Connected { agent: Agent::new(self.clone(), Clock::system()), embedded: false };
+        let connected = Connected::remote(Agent::new(self.clone(), Clock::system()));
         let batch = RotationRef::parse("batch/f9b09ffcf2")?;
         let cancel = async |rotation: &Rotation| connected.agent.cancel(&rotation.id, CancelRequest::default()).await;
         let cli = Cli::try_parse_from(["kubectl-rotate"]).expect("well formed");

@@ -30,6 +30,7 @@ fn plan() -> Plan {
         node: "worker-1".to_owned(),
         provider: Provider::Unmanaged,
         then: Some(Then::Keep),
+        cordoned: false,
         totals: Totals { pods: 1, reserved: quantities(&[("cpu", "500m"), ("memory", "1Gi")]) },
         pods: vec![
             pod("cart-1", Disposition::Evict, true, PodReason::Replicated),
@@ -112,6 +113,24 @@ fn what_becomes_of_the_node_is_the_last_word() {
         let verdict = verdict(&Plan { then, ..plan() });
         assert!(verdict.ends_with(told), "{verdict}");
     }
+    let found = verdict(&Plan { then: Some(Then::Uncordon), cordoned: true, ..plan() });
+    assert!(found.ends_with("; then the node stays cordoned, as it was found."), "{found}");
+}
+
+#[test]
+fn the_verdict_counts_what_has_no_room_and_what_is_lost() {
+    let mut plan = plan();
+    plan.pods.push(pod("debug", Disposition::Evict, false, PodReason::Bare));
+    plan.pods.push(pod("cache", Disposition::Evict, true, PodReason::LocalStorage));
+    let told = verdict(&plan);
+    let work = "3 Pods to move, room for 1 is reserved first (cpu 500m, memory 1Gi), 1 has none, 1 is gone for good, 1 \
+                loses its emptyDir data; ";
+    assert!(told.contains(work), "{told}");
+    plan.pods.truncate(1);
+    plan.pods[0].reserved = false;
+    plan.totals = Totals::default();
+    let told = verdict(&plan);
+    assert!(told.contains(": 1 Pod to move, without any room reserved first; "), "{told}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) fn rotation() -> Rotation {
             PhaseSpan { phase: Phase::Surging, started_at: started, finished_at: Some(at("2026-01-02T03:05:00Z")) },
             PhaseSpan { phase: Phase::Draining, started_at: at("2026-01-02T03:05:00Z"), finished_at: None },
         ],
-        progress: Progress { to_move: 5, reserved: 3, evicted: 2, landed: 1 },
+        progress: Progress { to_move: 5, reserved: 3, evicted: 2, landed: 1, uncounted: false },
         waiting: vec![Waiting {
             code: Code::PodDisruptionBudget,
             object: "PodDisruptionBudget shop/cart".to_owned(),
@@ -93,4 +93,21 @@ fn an_end_says_how_it_ended() {
     let rotation = Rotation { phase: Phase::RolledBack, outcome: Some(outcome), ..rotation() };
     assert_eq!(result(&rotation), "not rotated, everything is as it was found: no room came within 15m");
     assert_eq!(result(&Rotation { phase: Phase::Succeeded, outcome: None, ..rotation }), "rotated");
+}
+
+#[test]
+fn nothing_is_said_of_pods_that_nobody_counted() {
+    let figures = |phase, progress| {
+        let rotation = Rotation { phase, progress, phases: Vec::new(), ..rotation() };
+        (super::progress(&rotation), moved(&rotation))
+    };
+    let none = Progress::default();
+    let said = |text: &str, column: &str| (text.to_owned(), column.to_owned());
+    assert_eq!(figures(Phase::Surging, none), said("the Pods to move are not counted yet", "-"));
+    for phase in [Phase::RollingBack, Phase::RolledBack, Phase::Superseded] {
+        assert_eq!(figures(phase, none), said("no Pod was evicted", "-"));
+    }
+    assert_eq!(figures(Phase::Draining, none), said("no Pods to move", "0/0"));
+    let unseen = Progress { to_move: 2, uncounted: true, ..none };
+    assert_eq!(figures(Phase::Draining, unseen), said("2 Pods, how many of them moved is not known", "?/2"));
 }

@@ -128,7 +128,7 @@ fn a_cordon_that_is_not_ours_is_not_said_to_be_lifted() {
     stopped.request.cancel = Some(CancelRequest { uncordon: true });
     stopped.seen.foreign_cordon = true;
     let outcome = stopped.step().record.unwrap().outcome.unwrap();
-    assert!(outcome.message.ends_with("; the node stays cordoned"), "{}", outcome.message);
+    assert!(outcome.message.ends_with("; the node stays cordoned, as it was found"), "{}", outcome.message);
 }
 
 #[test]
