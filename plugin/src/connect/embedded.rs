@@ -7,11 +7,11 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kube::Client;
 use rotate_agent::bootstrap::{self, BootstrapError, Object};
-use rotate_agent::lease::Rival;
+use rotate_agent::lease::{self, Rival};
 use rotate_agent::probe::Standing;
 use rotate_agent::{Agent as Engine, AgentError, Config};
-use rotate_shared::Plan;
 use rotate_shared::plan::PlanRequest;
+use rotate_shared::{Plan, names};
 
 use super::api_server::ApiServer;
 use super::in_process::InProcess;
@@ -89,6 +89,10 @@ impl Embedded {
     pub(crate) async fn start(session: &Session, role: Role) -> Result<Self, Failure> {
         let (client, server, missing) = session.until_interrupted(UNBEGUN, reach(session)).await?;
         if let Role::Act { consent } = role {
+            // What is refused leaves nothing behind.
+            if !missing.is_empty() {
+                session.until_interrupted(UNBEGUN, idle(session, &client)).await?;
+            }
             create(session, &client, &server, &missing, consent).await?;
         }
         // Without a namespace for it there is no Lease to take, and no rotation to end.
@@ -202,6 +206,26 @@ async fn reach(session: &Session) -> Result<(Client, String, Vec<Object>), Failu
     Ok((client, server, missing))
 }
 
+/// How long it takes to see that a Lease is renewed: that is done every two seconds.
+const RENEWS: Duration = Duration::from_secs(3);
+
+/// Refuses where another agent renews the Lease. Who may not read it finds out when it is to be taken.
+async fn idle(session: &Session, client: &Client) -> Result<(), Failure> {
+    let read = async || lease::rival(client.clone(), names::NAMESPACE, names::AGENT).await.ok().flatten();
+    let Some(before) = read().await else { return Ok(()) };
+    session.clock.sleep(RENEWS).await;
+    match read().await {
+        Some(rival) if rival != before => Err(at_work(&rival.holder)),
+        _ => Ok(()),
+    }
+}
+
+fn at_work(holder: &str) -> Failure {
+    Failure::Blocked(format!(
+        "{holder} holds the Lease and renews it: another agent is at work. Use it, without --embedded"
+    ))
+}
+
 /// Waits for the Lease: from an agent that is at work it is not to be had, but one that died let nobody know.
 async fn leads(session: &Session, engine: &Engine) -> Result<(), Failure> {
     let began = session.clock.now();
@@ -220,9 +244,7 @@ async fn leads(session: &Session, engine: &Engine) -> Result<(), Failure> {
             continue;
         };
         if alive {
-            return Err(Failure::Blocked(format!(
-                "{holder} holds the Lease and renews it: another agent is at work. Use it, without --embedded"
-            )));
+            return Err(at_work(&holder));
         }
         let now = session.clock.now();
         let waited = now.duration_since(began);

@@ -183,6 +183,7 @@ fn another_holder_of_the_lease_that_is_at_work_is_named() {
         "error: rotate-agent-abc holds the Lease and renews it: another agent is at work. Use it, without --embedded\n";
     assert!(run.stderr.ends_with(told), "{}", run.stderr);
     assert!(!cluster.is_cordoned("w1"));
+    assert!(cluster.sim.get("priorityclasses", "", "rotate-placeholder").is_none(), "nothing was touched");
 }
 
 #[test]
