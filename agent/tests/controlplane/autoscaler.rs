@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// the scheduler has cleared a place for it; the real ones, with their 10 s, do not see that.
 const WAITS_FOR: Duration = Duration::from_secs(1);
 /// How long after its boot a node may take to receive the Pods it was made for.
-const SETTLES_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The label that the nodes of a group with a name carry.
 pub(crate) const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";

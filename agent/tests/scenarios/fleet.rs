@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 use rotate_agent::provider::cluster_api::Management;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::interval;
+use tokio::time::{Instant, interval};
 
 use crate::backend::ManagementCluster;
-use crate::harness::autoscaler::Waiting;
+use crate::harness::autoscaler::{SETTLES_WITHIN, Waiting};
 use crate::harness::nodes::FakeNode;
 use crate::world::World;
 
@@ -101,6 +101,7 @@ impl Fleet {
             lost: Arc::clone(&lost),
             made: 0,
             waiting: Waiting::default(),
+            grown: None,
         };
         let fleet = Self { api, cluster, controller: tokio::spawn(controller.run()), boots, lost };
         for name in ["web-1", "web-2"] {
@@ -162,6 +163,8 @@ struct Controller {
     lost: Arc<Mutex<Vec<String>>>,
     made: u32,
     waiting: Waiting,
+    /// When a replica was last added for a Pod without room.
+    grown: Option<Instant>,
 }
 
 // === impl Controller ===
@@ -184,7 +187,8 @@ impl Controller {
         let replicas = deployment["spec"]["replicas"].as_u64().unwrap_or(0);
         let machines = self.api.machines().await?;
         let coming = machines.iter().any(|machine| machine["status"]["nodeRef"]["name"].as_str().is_none());
-        if coming || replicas >= u64::from(maximum) || machines.len() as u64 != replicas {
+        let settles = self.grown.is_some_and(|grown| grown.elapsed() < SETTLES_WITHIN);
+        if coming || settles || replicas >= u64::from(maximum) || machines.len() as u64 != replicas {
             return Ok(());
         }
         let pending = ListParams::default().fields("status.phase=Pending");
@@ -192,6 +196,7 @@ impl Controller {
         if !self.waiting.lasting(&pods).is_empty() {
             let more = json!({ "spec": { "replicas": replicas + 1 } });
             self.api.patch("machinedeployments", DEPLOYMENT, &more).await?;
+            self.grown = Some(Instant::now());
         }
         Ok(())
     }
