@@ -95,6 +95,7 @@ fn direct(config: &Config) -> kube::Result<ClientBuilder<Sender>> {
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let http = hyper_util::client::legacy::Builder::new(TokioExecutor::new()).build(connector);
     let sender = ServiceBuilder::new()
         .layer(config.base_uri_layer())

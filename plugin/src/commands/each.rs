@@ -92,9 +92,12 @@ impl Asked {
 
     fn exit_code(&self) -> u8 {
         let mut codes = self.failed.iter().map(|(_, failure)| failure.exit_code());
+        // Nothing is asked after an interruption, so it is the last.
+        if codes.clone().next_back() == Some(exit::INTERRUPTED) {
+            return exit::INTERRUPTED;
+        }
         match codes.next() {
             None => exit::DONE,
-            Some(exit::INTERRUPTED) => exit::INTERRUPTED,
             Some(_) if !self.done.is_empty() => exit::PARTIAL,
             Some(first) if codes.all(|code| code == first) => first,
             Some(_) => exit::ERROR,

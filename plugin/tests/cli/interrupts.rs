@@ -104,6 +104,19 @@ fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told(
     assert!(run.stderr.ends_with(&format!("error: interrupted {told}\n")), "{}", run.stderr);
 }
 
+/// Waits until the kernel would tell the program of a Ctrl-C instead of ending it.
+#[cfg(target_os = "linux")]
+fn until_it_listens(child: &std::process::Child) {
+    let listens = |status: String| {
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 2 == 2)
+    };
+    while !listens(std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs")) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn a_question_to_stdin_that_nobody_answers_is_given_up() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
@@ -111,7 +124,7 @@ fn a_question_to_stdin_that_nobody_answers_is_given_up() {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
     let stdin = child.stdin.take();
-    std::thread::sleep(Duration::from_millis(500));
+    until_it_listens(&child);
     let run = interrupted(child);
     drop(stdin);
     assert_eq!((run.code, run.stderr.as_str()), (Some(130), ""));

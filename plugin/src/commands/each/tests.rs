@@ -142,3 +142,11 @@ async fn where_nobody_answers_any_more_the_rest_is_not_asked_but_named() {
     assert_eq!(batch.asked(), ["a", "b"]);
     assert_eq!((ids(&asked.left), asked.exit_code()), (vec!["c"], exit::PARTIAL));
 }
+
+#[tokio::test]
+async fn an_interruption_after_a_refusal_is_one_all_the_same() {
+    let batch = Batch::new(&[("a", Phase::Draining, Answers::Refused(Code::UpstreamFailed))]);
+    let mut asked = batch.cancel().await.expect("they are found");
+    asked.failed.push((rotation(), Failure::Interrupted(String::new())));
+    assert_eq!(asked.exit_code(), exit::INTERRUPTED);
+}
