@@ -125,22 +125,24 @@ async fn admit(gate: &Arc<Gate>, request: &mut Request) -> Result<Option<Slot>, 
     let rule = rules::rule(request.method(), path)?;
     gate.charge(&key, rule.3)?;
     gate.authorize(rule.2, &user, &key).await?;
-    let owner = Owner { token: key, account: gate::key(user.username.as_deref().unwrap_or_default()) };
+    // Not for a request that needs no place: most of them, and each would be hashed.
+    let owner = || Owner { token: key, account: gate::key(user.username.as_deref().unwrap_or_default()) };
     let slot = match rule.3 {
-        Weight::Heavy => Some(gate.door.heavy(owner)?),
-        // Who sends half of a body takes no place from those who send the whole.
-        Weight::Work if extract::is_small(request) => {
-            extract::receive(request).await?;
-            Some(gate.door.heavy(owner)?)
+        Weight::Heavy => Some(gate.door.heavy(owner())?),
+        Weight::Work => {
+            // Who sends half of a body takes no place from those who send the whole.
+            if extract::is_small(request) {
+                extract::receive(request).await?;
+            }
+            Some(gate.door.heavy(owner())?)
         }
-        Weight::Work => Some(gate.door.heavy(owner)?),
         Weight::Change => {
             extract::receive(request).await?;
             None
         }
         Weight::Stream => {
             let visa = Visa { gate: Arc::clone(gate), token: token.to_owned(), need: rule.2 };
-            let pass = Pass { door: Arc::clone(&gate.door), owner, visa: Some(Arc::new(visa)) };
+            let pass = Pass { door: Arc::clone(&gate.door), owner: owner(), visa: Some(Arc::new(visa)) };
             request.extensions_mut().insert(pass);
             None
         }
