@@ -131,6 +131,11 @@ pub(crate) enum RotationRef {
 }
 
 impl RotationRef {
+    /// Whether several may be meant.
+    pub(crate) fn is_batch(&self) -> bool {
+        matches!(self, Self::Batch(_))
+    }
+
     /// Reads `ID`, `rotation/ID`, `batch/ID` or `node/NAME`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         // Ids go into paths: only what we make ourselves is let through.

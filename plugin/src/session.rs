@@ -2,11 +2,13 @@
 //! [`connect`](crate::connect)'s business.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rotate_agent::PodCache;
 use rotate_agent::clock::Clock;
+use rotate_shared::exit;
 
 use crate::cli::{AgentFlags, ConnectionFlags};
 use crate::failure::Failure;
@@ -90,6 +92,27 @@ impl Session {
                 Err(_) if self.interrupts.so_far() > 0 => interrupted(),
                 done => done,
             },
+        }
+    }
+
+    /// Takes a step that goes on in the cluster without us, until a person wants out of it or its time is over; `None`: as
+    /// long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// The exit code of what ended the waiting for it.
+    pub(crate) async fn within<T>(&self, timeout: Option<Duration>, step: impl Future<Output = T>) -> Result<T, u8> {
+        let time_is_up = async {
+            match timeout {
+                Some(timeout) => self.clock.sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.interrupts.times(1) => Err(exit::INTERRUPTED),
+            done = step => Ok(done),
+            () = time_is_up => Err(exit::TIMED_OUT),
         }
     }
 

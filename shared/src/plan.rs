@@ -21,6 +21,9 @@ pub enum Provider {
     Unmanaged,
 }
 
+/// The most nodes that one request for plans may mean: an agent refuses more, and who wants more asks in pieces.
+pub const NODES_A_REQUEST: usize = 50;
+
 /// Asks for a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

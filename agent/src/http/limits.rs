@@ -29,7 +29,7 @@ pub(crate) const BODY_BYTES: usize = 1 << 20;
 pub(crate) const SMALL_BODY_BYTES: usize = 32 << 10;
 
 /// Nodes of one plan: at the 110 Pods that a node usually takes, some 4 MiB of JSON and as much again while it is made.
-pub(crate) const PLANNED_NODES: usize = 50;
+pub(crate) const PLANNED_NODES: usize = rotate_shared::plan::NODES_A_REQUEST;
 /// Nodes of one request for rotations, each of which is planned, [`PLANNED_NODES`] at a time, before the first is begun.
 pub(crate) const ROTATED_NODES: usize = 1_000;
 

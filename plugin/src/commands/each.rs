@@ -37,7 +37,7 @@ pub(super) async fn ask(
             format!("while it was asked; what came of it, kubectl rotate status {}{again} shows", rotation.id);
         session.until_interrupted(&meaning, request(rotation)).await
     };
-    if !matches!(reference, RotationRef::Batch(_)) {
+    if !reference.is_batch() {
         for rotation in &found {
             asked.done.push(request(rotation).await?);
         }

@@ -28,7 +28,7 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
     };
     let asked = each::ask(session, &connected, &reference, request).await?;
     if printing.format != Format::Table {
-        let single = !matches!(reference, RotationRef::Batch(_));
+        let single = !reference.is_batch();
         status::print(&session.console, &asked.done, single, printing, session.clock.now())?;
         return Ok(asked.end(&session.console));
     }

@@ -45,7 +45,7 @@ pub(super) async fn run(session: &Session, args: &StatusArgs) -> Ended {
         session.console.note("No rotations found");
         return Ok(exit::DONE);
     }
-    let single = reference.as_ref().is_some_and(|reference| !matches!(reference, RotationRef::Batch(_)));
+    let single = reference.as_ref().is_some_and(|reference| !reference.is_batch());
     if !args.watch {
         print(&session.console, &rotations, single, printing, session.clock.now())?;
         session.until_interrupted("", idle(session, &connected, &rotations)).await?;

@@ -129,18 +129,10 @@ impl Removal<'_> {
     }
 
     async fn run(&self, found: &[Found], left: Left, timeout: Option<Duration>) -> Ended {
-        let (console, clock) = (&self.session.console, self.session.clock);
-        let time_is_up = async {
-            match timeout {
-                Some(timeout) => clock.sleep(timeout).await,
-                None => std::future::pending().await,
-            }
-        };
-        let code = tokio::select! {
-            biased;
-            () = self.session.interrupts.times(1) => exit::INTERRUPTED,
-            ended = self.remove(found, left) => return ended.map(|()| exit::DONE),
-            () = time_is_up => exit::TIMED_OUT,
+        let console = &self.session.console;
+        let code = match self.session.within(timeout, self.remove(found, left)).await {
+            Ok(ended) => return ended.map(|()| exit::DONE),
+            Err(code) => code,
         };
         if code == exit::TIMED_OUT {
             let timeout = age::of(timeout.unwrap_or_default());

@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use rotate_agent::clock::Clock;
-use rotate_shared::plan::PlanRequest;
+use rotate_shared::plan::{NODES_A_REQUEST, PlanRequest};
 use rotate_shared::{
     CacheInfo, CancelRequest, Code, NodeList, Plan, PlanList, Problem, Rotation, RotationList, RotationRequest, Skew,
     VersionInfo,
@@ -25,9 +25,6 @@ use crate::failure::Failure;
 
 /// Answers are a few kilobytes a Pod or node; what is longer is not ours.
 const LARGEST_ANSWER: usize = 256 << 20;
-
-/// As many as an agent plans at once.
-const NODES_A_PLAN: usize = 50;
 
 /// How often an agent that has just started is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -100,11 +97,11 @@ impl Agent {
             None => request.nodes.clone(),
             Some(selector) => self.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect(),
         };
-        if names.len() <= NODES_A_PLAN {
+        if names.len() <= NODES_A_REQUEST {
             return self.plan_piece(request).await;
         }
         let mut plans = Vec::with_capacity(names.len());
-        for names in names.chunks(NODES_A_PLAN) {
+        for names in names.chunks(NODES_A_REQUEST) {
             let piece = PlanRequest { nodes: names.to_vec(), selector: None, ..request.clone() };
             plans.extend(self.plan_piece(&piece).await?);
         }

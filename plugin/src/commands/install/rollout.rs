@@ -27,21 +27,13 @@ pub(super) async fn wait(session: &Session, server: &Objects, timeout: Option<Du
     // kubectl wants the name with its kind, without its group.
     let follow = format!("kubectl -n {namespace} rollout status deployment/{}{again}", names::AGENT);
     let mut waiting = format!("{agent}: nothing is known of it yet");
-    let time_is_up = async {
-        match timeout {
-            Some(timeout) => session.clock.sleep(timeout).await,
-            None => std::future::pending().await,
-        }
-    };
-    let code = tokio::select! {
-        biased;
-        () = session.interrupts.times(1) => exit::INTERRUPTED,
-        ready = ready(session, server, &agent, hint, &mut waiting) => {
+    let code = match session.within(timeout, ready(session, server, &agent, hint, &mut waiting)).await {
+        Ok(ready) => {
             ready?;
             console.note(&format!("The agents are ready. Next: kubectl rotate plan node NAME{again}"));
             return Ok(exit::DONE);
         }
-        () = time_is_up => exit::TIMED_OUT,
+        Err(code) => code,
     };
     if code == exit::TIMED_OUT {
         console.prose(format!("error: not ready after {}: {waiting}", age::of(timeout.unwrap_or_default())));
