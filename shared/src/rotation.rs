@@ -76,6 +76,10 @@ impl std::fmt::Display for Phase {
     }
 }
 
+/// The most nodes that one request for rotations may mean: an agent refuses more, and whoever wants more begins some of them at
+/// a time.
+pub const NODES_A_REQUEST: usize = 1_000;
+
 /// Asks for rotations: one for each node, in one batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

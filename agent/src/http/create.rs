@@ -53,12 +53,12 @@ pub(super) async fn create(
         let state = api.state()?;
         targets::nodes(&state, &names, request.selector.as_deref(), ROTATED_NODES)?
     };
-    let plans = check(&api, &nodes, &options).await?;
+    let plans = check(&api, &nodes, &options, key.as_deref()).await?;
 
     let now = api.clock.now();
     let batch = match before.first() {
         Some(entry) => entry.record.batch.clone(),
-        None => (nodes.len() > 1).then(|| batch_id(&nodes, now)),
+        None => (nodes.len() > 1).then(|| batch_id(&nodes, key.as_deref(), now)),
     };
     let new = nodes.iter().zip(&plans).map(|(node, plan)| NewRotation {
         node: node.name.to_string(),
@@ -128,10 +128,13 @@ async fn take_back(api: &Api, written: &[Arc<Entry>]) {
     }
 }
 
-/// Plans each node; a live rotation or a blocker of any refuses all.
-async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<Plan>, Refusal> {
+/// Plans each node; a blocker of any refuses all, and so does a live rotation, unless the same request has just begun it:
+/// one whose answer was lost may still be at it, here or in another agent.
+async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options, key: Option<&str>) -> Result<Vec<Plan>, Refusal> {
+    let begun = key.map(|key| api.with_key(key)).unwrap_or_default();
+    let is_ours = |live: &Rotation| begun.iter().any(|entry| entry.record.id == live.id);
     for node in nodes {
-        if let Some(live) = api.views.live(&node.uid) {
+        if let Some(live) = api.views.live(&node.uid).filter(|live| !is_ours(live)) {
             return Err(already_rotating(&node.name, &live.id));
         }
     }
@@ -179,9 +182,11 @@ fn requested_by(claimed: Option<String>, caller: Option<&Caller>) -> Result<Requ
     Ok(RequestedBy { claimed, credential_id: caller.and_then(|caller| caller.credential_id.clone()) })
 }
 
-fn batch_id(nodes: &[Arc<Node>], now: jiff::Timestamp) -> String {
+/// The same for the same request: who asks again may find none of its records yet.
+fn batch_id(nodes: &[Arc<Node>], key: Option<&str>, now: jiff::Timestamp) -> String {
     let uids: Vec<_> = nodes.iter().map(|node| &*node.uid).collect();
-    format!("{:010x}", names::fnv1a(&format!("{now}/{}", uids.join("/"))) >> 24)
+    let request = key.map_or_else(|| now.to_string(), ToOwned::to_owned);
+    format!("{:010x}", names::fnv1a(&format!("{request}/{}", uids.join("/"))) >> 24)
 }
 
 impl Api {

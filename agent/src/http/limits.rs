@@ -31,7 +31,7 @@ pub(crate) const SMALL_BODY_BYTES: usize = 32 << 10;
 /// Nodes of one plan: at the 110 Pods that a node usually takes, some 4 MiB of JSON and as much again while it is made.
 pub(crate) const PLANNED_NODES: usize = rotate_shared::plan::NODES_A_REQUEST;
 /// Nodes of one request for rotations, each of which is planned, [`PLANNED_NODES`] at a time, before the first is begun.
-pub(crate) const ROTATED_NODES: usize = 1_000;
+pub(crate) const ROTATED_NODES: usize = rotate_shared::rotation::NODES_A_REQUEST;
 
 /// Streams of events that are open at once, so that connections are left for everything else.
 /// The plugin opens 16 at most.

@@ -1,12 +1,14 @@
 //! Several rotations at once: all or none, and asked for once though asked for twice.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use http::StatusCode;
 use rotate_shared::{Code, Phase, Rotation, RotationList};
 use serde_json::json;
+use tower::ServiceExt as _;
 
-use crate::world::{NAMESPACE, World, problem, success};
+use crate::world::{NAMESPACE, World, problem, success, with_key};
 
 fn ids(rotations: &[Rotation]) -> Vec<String> {
     rotations.iter().map(|rotation| rotation.id.clone()).collect()
@@ -61,6 +63,34 @@ async fn the_same_request_with_the_same_key_is_answered_with_the_same_rotations(
     let (_, third) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
     assert_eq!(ids(&first.items), ids(&third.items), "although they are over");
     assert_eq!(world.records().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_again_while_the_first_request_is_at_work_is_answered_with_the_whole_of_one_batch() {
+    let world = World::start().await;
+    let other = world.start_agent();
+    other.ready().await;
+    let path = format!("/namespaces/{NAMESPACE}/configmaps");
+    // The first request lists, writes its first record and is held up at its second. The second request knows of no record
+    // as it comes, finds that one in its list, and writes the others.
+    for milliseconds in [1, 50] {
+        world.sim.faults().delay("GET", &path, Duration::from_millis(milliseconds), 1);
+    }
+    for milliseconds in [10, 200] {
+        world.sim.faults().delay("POST", &path, Duration::from_millis(milliseconds), 1);
+    }
+    let body = json!({ "nodes": ["a", "b", "c"] });
+    let first = async { success::<RotationList>(world.rotate_with_key("k1", &body).await).await.1 };
+    let again = async {
+        world.pass(5).await;
+        let Ok(response) = other.router().oneshot(with_key("k1", &body)).await;
+        success::<RotationList>(response).await.1
+    };
+    let (first, second) = tokio::join!(first, again);
+    assert_eq!(ids(&first.items), ids(&second.items));
+    assert_eq!(world.records().len(), 3);
+    let batches: HashSet<_> = first.items.iter().map(|rotation| rotation.batch.clone()).collect();
+    assert_eq!(batches.len(), 1, "{batches:?}");
 }
 
 #[tokio::test(start_paused = true)]

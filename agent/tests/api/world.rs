@@ -108,8 +108,7 @@ impl World {
 
     /// Begins rotations, with an `Idempotency-Key`.
     pub(crate) async fn rotate_with_key(&self, key: &str, body: &Value) -> Response {
-        let request = post("/v1/rotations", body).header("idempotency-key", key);
-        self.send(request.body(Body::from(body.to_string())).expect("a request")).await
+        self.send(with_key(key, body)).await
     }
 
     /// Every state of a rotation, to its end.
@@ -131,6 +130,12 @@ fn start_agent(sim: &Sim, clock: Clock) -> Agent {
 
 fn post(path: &str, _: &Value) -> http::request::Builder {
     Request::post(path).header(header::CONTENT_TYPE, "application/json")
+}
+
+/// Asks for rotations, with an `Idempotency-Key`.
+pub(crate) fn with_key(key: &str, body: &Value) -> Request<Body> {
+    let request = post("/v1/rotations", body).header("idempotency-key", key);
+    request.body(Body::from(body.to_string())).expect("a request")
 }
 
 pub(crate) async fn success<T: DeserializeOwned>(response: Response) -> (StatusCode, T) {

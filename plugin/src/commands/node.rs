@@ -1,7 +1,8 @@
 //! `kubectl rotate node`: rotates nodes, waits, shows progress.
 
 use rotate_shared::plan::PlanRequest;
-use rotate_shared::{Plan, Rotation, RotationRequest, exit};
+use rotate_shared::rotation::NODES_A_REQUEST;
+use rotate_shared::{OptionsRequest, Plan, Rotation, RotationRequest, exit};
 
 use super::follow::{self, Followed};
 use super::{Ended, plan, status};
@@ -68,12 +69,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         return Ok(exit::DONE);
     }
     consent(session, &plans, args.yes).await?;
-    let request = RotationRequest {
-        nodes: args.target.names(),
-        selector: args.target.selector(),
-        options: args.options.clone(),
-        claimed_user: std::env::var("USER").ok().filter(|user| !user.is_empty()),
-    };
+    let request = to_begin(&plans, &args.options, std::env::var("USER").ok());
     let again = session.flags_again();
     let meaning = format!("while it was begun; whether it was, kubectl rotate status{again} shows");
     let rotations = session.until_interrupted(&meaning, connected.agent.rotate(&request)).await?;
@@ -95,6 +91,29 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     wait(session, &connected, rotations, &args).await
 }
 
+/// Begins what was shown. Nodes are named although they were selected: one that came since was not shown, and of a
+/// selector an agent cannot tell, once its answer is lost, if all that it meant was begun.
+fn to_begin(plans: &[Plan], options: &OptionsRequest, user: Option<String>) -> RotationRequest {
+    RotationRequest {
+        nodes: plans.iter().map(|plan| plan.node.clone()).collect(),
+        selector: None,
+        options: options.clone(),
+        claimed_user: user.filter(|user| !user.is_empty()),
+    }
+}
+
+/// Ends here where an agent would not take so many at once: after the question that would be late.
+fn not_too_many(plans: &[Plan]) -> Result<(), Failure> {
+    if plans.len() <= NODES_A_REQUEST {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "these are {} nodes, and one command rotates {NODES_A_REQUEST} at most; nothing was touched. Name or select some of \
+         them at a time",
+        plans.len()
+    )))
+}
+
 /// Ends here where something stands in the way.
 fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
     let blocked: Vec<&Plan> = plans.iter().filter(|plan| !plan.blockers.is_empty()).collect();
@@ -111,6 +130,7 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
 /// Shows what is about to happen; ends here where something stands in the way or consent is not given.
 async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
     let console = &session.console;
+    not_too_many(plans)?;
     not_blocked(console, plans)?;
     if plans.len() > FEW {
         console.note(text::table(plans, true).trim_end());
@@ -159,4 +179,28 @@ async fn wait(session: &Session, connected: &Connected, rotations: Vec<Rotation>
     }
     follow::say_how_to_go_on(session, connected, &followed);
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::plan::tests::plan;
+
+    fn plans(count: usize) -> Vec<Plan> {
+        (0..count).map(|number| Plan { node: format!("worker-{number}"), ..plan() }).collect()
+    }
+
+    #[test]
+    fn what_was_shown_is_begun_by_name() {
+        let request = to_begin(&plans(2), &OptionsRequest::default(), Some(String::new()));
+        assert_eq!((request.nodes, request.selector), (vec!["worker-0".to_owned(), "worker-1".to_owned()], None));
+        assert_eq!(request.claimed_user, None);
+    }
+
+    #[test]
+    fn more_than_an_agent_takes_is_told_before_the_question() {
+        assert!(not_too_many(&plans(NODES_A_REQUEST)).is_ok());
+        let error = not_too_many(&plans(NODES_A_REQUEST + 1)).expect_err("too many").to_string();
+        assert!(error.contains("1001 nodes") && error.contains("nothing was touched"), "{error}");
+    }
 }

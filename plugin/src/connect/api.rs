@@ -91,15 +91,13 @@ impl Agent {
         self.get("/v1/cache".to_owned()).await
     }
 
-    /// Plans, one a node. Those of a large fleet are asked for in pieces, which is no more than an agent takes.
+    /// Plans, one a node; none where nothing is selected. Those of a large fleet are asked for in pieces, which is no more
+    /// than an agent takes.
     pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
         let names = match &request.selector {
             None => request.nodes.clone(),
             Some(selector) => self.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect(),
         };
-        if names.len() <= NODES_A_REQUEST {
-            return self.plan_piece(request).await;
-        }
         let mut plans = Vec::with_capacity(names.len());
         for names in names.chunks(NODES_A_REQUEST) {
             let piece = PlanRequest { nodes: names.to_vec(), selector: None, ..request.clone() };

@@ -136,14 +136,7 @@ impl Embedded {
     /// The cluster cannot be reached or refuses, or there is no such node.
     pub(crate) async fn plan(session: &Session, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
         let embedded = Self::start(session, Role::Look).await?;
-        let plans = async {
-            let agent = &embedded.agent;
-            match &request.selector {
-                Some(selector) if agent.nodes(Some(selector)).await?.items.is_empty() => Ok(Vec::new()),
-                _ => agent.plan(request).await,
-            }
-        };
-        let plans = plans.await;
+        let plans = embedded.agent.plan(request).await;
         embedded.end().await;
         plans
     }

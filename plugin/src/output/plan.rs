@@ -339,4 +339,4 @@ fn notices(text: &mut String, heading: &str, notices: &[Notice]) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -208,6 +208,10 @@ fn nothing_found_is_said_on_stderr_and_is_no_failure() {
         (missing.code, missing.stderr.as_str()),
         (Some(1), "Error from server (NotFound): rotations \"0123456789\" not found\n")
     );
+    for verb in [&["plan", "-l", "pool=none"][..], &["node", "-l", "pool=none", "--yes"]] {
+        let run = cluster.rotate(verb);
+        assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", "No nodes found\n"), "{verb:?}");
+    }
 }
 
 #[test]

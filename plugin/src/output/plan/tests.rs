@@ -23,7 +23,7 @@ fn pod(name: &str, disposition: Disposition, reserved: bool, reason: PodReason) 
     }
 }
 
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan {
         api_version: API_VERSION.to_owned(),
         kind: "Plan".to_owned(),
