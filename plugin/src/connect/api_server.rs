@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::Client;
 use rotate_agent::client::{Server, said, unfit};
+use tokio::runtime::Handle;
 
 use super::{cluster, trace};
 use crate::cli::ConnectionFlags;
@@ -36,6 +37,13 @@ impl ApiServer {
     ///
     /// A kubeconfig that is of no use, and none at all.
     pub(crate) async fn connect(flags: &ConnectionFlags) -> Result<Self, Failure> {
+        let (flags, runtime) = (flags.clone(), Handle::current());
+        // kube waits for files and for the credential plugin without letting anything else go on: Ctrl-C would not be heard.
+        let connected = tokio::task::spawn_blocking(move || runtime.block_on(Self::connect_here(&flags)));
+        connected.await.unwrap_or_else(|error| Err(Failure::Other(format!("prepare to ask the API server: {error}"))))
+    }
+
+    async fn connect_here(flags: &ConnectionFlags) -> Result<Self, Failure> {
         let config = cluster::config(flags).await?;
         let (url, answer_within) = (config.cluster_url.to_string(), config.read_timeout);
         let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
