@@ -11,6 +11,7 @@ use crate::args::RotationRef;
 use crate::cli::CancelArgs;
 use crate::connect::Connected;
 use crate::connect::embedded::Role;
+use crate::failure::Failure;
 use crate::output::Format;
 use crate::session::Session;
 
@@ -30,35 +31,44 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
             return Ok(exit::INTERRUPTED);
         }
     }
-    for rotation in &mut asked.done {
-        concluded(session, &connected, rotation).await;
-    }
-    if printing.format != Format::Table {
+    // An interruption of before is told already.
+    let interrupted = session.interrupts.so_far() == 0 && {
+        let concluded = session.within(Some(CONCLUDES), conclude(session, &connected, &mut asked.done)).await;
+        concluded == Err(exit::INTERRUPTED)
+    };
+    if printing.format == Format::Table {
+        for rotation in &asked.done {
+            session.console.data(&format!("rotation/{} cancelled\n", rotation.id))?;
+            session.console.note(&meaning(rotation, args.uncordon, &session.cluster_again()));
+            for pod in &rotation.moved {
+                session.console.note(&format!("  moved: {pod}"));
+            }
+        }
+    } else {
         let single = !reference.is_batch();
         status::print(&session.console, &asked.done, single, printing, session.clock.now())?;
-        return Ok(asked.end(&session.console));
     }
-    for rotation in &asked.done {
-        session.console.data(&format!("rotation/{} cancelled\n", rotation.id))?;
-        session.console.note(&meaning(rotation, args.uncordon, &session.cluster_again()));
-        for pod in &rotation.moved {
-            session.console.note(&format!("  moved: {pod}"));
-        }
+    let code = asked.end(&session.console);
+    if interrupted {
+        let how = format!("kubectl rotate status {}{} shows", args.id, session.flags_again());
+        return Err(Failure::Interrupted(format!("before the agent said how it ends, which {how}")));
     }
-    Ok(asked.end(&session.console))
+    Ok(code)
 }
 
-/// How long an agent is given to say how it ends what had begun, and how often it is asked.
+/// How long an agent is given to say how it ends what had begun, all of it, and how often it is asked.
 const CONCLUDES: Duration = Duration::from_secs(2);
 const ASK: Duration = Duration::from_millis(100);
 
-/// Waits a moment for the agent's word on the end: it is the agent that knows whether the cordon is ours to lift.
-async fn concluded(session: &Session, connected: &Connected, rotation: &mut Rotation) {
-    let until = session.clock.now() + CONCLUDES;
-    while ends(rotation.phase) && rotation.outcome.is_none() && session.clock.now() < until {
+/// Waits for the agent's word on each end: it is the agent that knows whether the cordon is ours to lift.
+async fn conclude(session: &Session, connected: &Connected, rotations: &mut [Rotation]) {
+    let is_open = |rotation: &&mut Rotation| ends(rotation.phase) && rotation.outcome.is_none();
+    while rotations.iter_mut().any(|rotation| is_open(&rotation)) {
         session.clock.sleep(ASK).await;
-        let Ok(now) = connected.agent.rotation(&rotation.id).await else { return };
-        *rotation = now;
+        for rotation in rotations.iter_mut().filter(is_open) {
+            let Ok(now) = connected.agent.rotation(&rotation.id).await else { return };
+            *rotation = now;
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use rotate_shared::{API_VERSION, OptionsRequest};
 use rotate_sim::objects;
 use serde_json::json;
 
@@ -102,6 +103,52 @@ fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told(
     let told = format!("while it was begun; whether it was, kubectl rotate status --agent-url {url} shows");
     assert_eq!(run.code, Some(130), "{}", run.stderr);
     assert!(run.stderr.ends_with(&format!("error: interrupted {told}\n")), "{}", run.stderr);
+}
+
+/// An agent that ends whatever it is asked to end and then says nothing any more of how.
+fn silent_about_the_end(ids: &[&'static str]) -> (String, Receiver<String>) {
+    let version = rotate(&["version", "--client", "-o", "json"]).stdout;
+    let version: serde_json::Value = serde_json::from_str(&version).expect("JSON");
+    let rotation = |id: &str| {
+        json!({"apiVersion": API_VERSION, "kind": "Rotation", "id": id, "batch": "0000000001", "node": "w1", "nodeUID": "u",
+            "provider": "unmanaged", "phase": "Draining", "paused": false, "options": OptionsRequest::default().resolve(),
+            "createdAt": "2026-11-30T10:00:00Z", "phases": [], "waiting": [], "requestedBy": {}, "revision": 1,
+            "progress": {"toMove": 3, "reserved": 2, "evicted": 1, "landed": 1}})
+    };
+    let batch = json!({"apiVersion": API_VERSION, "kind": "RotationList",
+        "items": ids.iter().map(|id| rotation(id)).collect::<Vec<_>>()});
+    let mut answers =
+        vec![("/version", version["clientVersion"].to_string()), ("/v1/rotations?batch=0000000001", batch.to_string())];
+    for id in ids {
+        let path: &'static str = Box::leak(format!("/v1/rotations/{id}/cancel").into_boxed_str());
+        answers.push((path, rotation(id).to_string()));
+    }
+    silent_but_for(&answers)
+}
+
+#[test]
+fn how_a_cancelled_rotation_ends_is_not_waited_for_against_ones_will() {
+    let (url, asked) = silent_about_the_end(&["000000000a"]);
+    let child = started(&["cancel", "batch/0000000001", "--agent-url", &url]);
+    until_asked(&asked, "/v1/rotations/000000000a");
+    let run = interrupted(child);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(130), "rotation/000000000a cancelled\n"), "{}", run.stderr);
+    let told = format!(
+        "error: interrupted before the agent said how it ends, which kubectl rotate status batch/0000000001 --agent-url \
+         {url} shows\n"
+    );
+    assert!(run.stderr.ends_with(&told), "{}", run.stderr);
+}
+
+#[test]
+fn how_all_of_a_batch_ends_is_waited_for_together() {
+    let (url, asked) = silent_about_the_end(&["000000000a", "000000000b"]);
+    let run = rotate(&["cancel", "batch/0000000001", "--agent-url", &url]);
+    let cancelled = "rotation/000000000a cancelled\nrotation/000000000b cancelled\n";
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), cancelled), "{}", run.stderr);
+    let looks =
+        asked.try_iter().filter(|path| ["/v1/rotations/000000000a", "/v1/rotations/000000000b"].contains(&&**path));
+    assert_eq!(looks.count(), 1, "the first is not answered, and no other is asked after it");
 }
 
 /// Waits until the kernel would tell the program of a Ctrl-C instead of ending it.
