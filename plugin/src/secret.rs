@@ -1,5 +1,6 @@
 //! Text that may go nowhere but where it is meant for.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
@@ -27,11 +28,39 @@ impl Deref for Secret {
     }
 }
 
+/// An address as it may be repeated: without the user and the password that it may hold. It need not be an address at all.
+pub(crate) fn without_credentials(address: &str) -> Cow<'_, str> {
+    let (scheme, rest) = match address.split_once("://") {
+        Some((scheme, rest)) => (scheme, rest),
+        None => ("", address),
+    };
+    match rest.rsplit_once('@') {
+        None => address.into(),
+        Some((_, rest)) if scheme.is_empty() => format!("…@{rest}").into(),
+        Some((_, rest)) => format!("{scheme}://…@{rest}").into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
+    use super::without_credentials;
     use crate::cli::Cli;
+
+    #[test]
+    fn of_an_address_the_user_and_the_password_are_not_repeated() {
+        for (address, repeated) in [
+            ("https://proxy.corp:3128/x", "https://proxy.corp:3128/x"),
+            ("https://user:pass@proxy.corp:3128", "https://…@proxy.corp:3128"),
+            ("user:pass@proxy.corp", "…@proxy.corp"),
+            ("http://user:p@ss w@rd@proxy.corp", "http://…@proxy.corp"),
+            ("http://user:p://@x", "http://…@x"),
+            ("", ""),
+        ] {
+            assert_eq!(without_credentials(address), repeated);
+        }
+    }
 
     #[test]
     fn a_token_is_not_in_what_is_printed_for_debugging() {

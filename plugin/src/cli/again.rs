@@ -6,6 +6,7 @@ use rotate_agent::PodCache;
 use rotate_shared::names;
 
 use super::{AgentFlags, ConnectionFlags};
+use crate::secret::without_credentials;
 
 impl ConnectionFlags {
     /// Those that lead to the same cluster as the same user, as kubectl takes them too; each after a space.
@@ -36,7 +37,7 @@ impl ConnectionFlags {
         again.one("--context", context.as_deref());
         again.one("--cluster", cluster.as_deref());
         again.one("--user", user.as_deref());
-        again.one("--server", server.as_deref());
+        again.one("--server", server.as_deref().map(without_credentials).as_deref());
         again.one("--tls-server-name", tls_server_name.as_deref());
         match insecure_skip_tls_verify {
             Some(true) => again.0.push_str(" --insecure-skip-tls-verify"),
@@ -148,6 +149,12 @@ mod tests {
             assert!(again.contains(&format!(" {flag}")), "{flag}: {again}");
         }
         assert_eq!(again.matches(" --").count(), expected.len(), "{again}");
+    }
+
+    #[test]
+    fn a_password_in_the_servers_address_is_left_out() {
+        let cli = Cli::try_parse_from(["kubectl-rotate", "--server", "https://someone:secret@a"]).expect("well formed");
+        assert_eq!(cli.connection.again(), " --server 'https://…@a'");
     }
 
     #[test]

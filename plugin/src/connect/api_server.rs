@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use super::{cluster, trace};
 use crate::cli::ConnectionFlags;
 use crate::failure::Failure;
+use crate::secret::without_credentials;
 
 /// The API server, connected to: nothing has been asked yet.
 #[derive(Clone)]
@@ -18,7 +19,7 @@ pub(crate) struct ApiServer {
     pub(crate) client: Client,
     /// Opens connections through it that may be silent for longer than an answer may take.
     pub(crate) patient: Client,
-    /// Where it is.
+    /// Where it is, as it may be repeated.
     pub(crate) server: String,
     /// The flags that lead to it again.
     pub(crate) again: String,
@@ -46,6 +47,7 @@ impl ApiServer {
     async fn connect_here(flags: &ConnectionFlags) -> Result<Self, Failure> {
         let config = cluster::config(flags).await?;
         let (url, answer_within) = (config.cluster_url.to_string(), config.read_timeout);
+        let url = without_credentials(&url).into_owned();
         let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
         let server = Server::new(config).map_err(|error| unusable(&error, plugin))?;
         // A `--request-timeout` is about requests: it must not end a connection that is forwarded.

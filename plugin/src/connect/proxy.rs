@@ -5,11 +5,13 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use rotate_shared::host;
 
+use crate::secret::without_credentials;
+
 /// The proxy for this server. `own`: that of the kubeconfig, whatever the environment says.
 ///
 /// # Errors
 ///
-/// It is not an address.
+/// It is not an address, or not that of a proxy.
 pub(super) fn of(
     server: &Uri,
     own: Option<String>,
@@ -25,7 +27,12 @@ pub(super) fn of(
         },
     };
     let proxy = if proxy.contains("://") { proxy } else { format!("http://{proxy}") };
-    proxy.parse().map(Some).map_err(|error| format!("the proxy {proxy:?} is not an address: {error}"))
+    let told = without_credentials(&proxy);
+    let address: Uri = proxy.parse().map_err(|error| format!("the proxy {told:?} is not an address: {error}"))?;
+    match address.scheme_str() {
+        Some("http" | "https" | "socks5") => Ok(Some(address)),
+        _ => Err(format!("the proxy {told:?} cannot be gone through: it begins with http://, https:// or socks5://")),
+    }
 }
 
 /// Whether the environment's proxy is for this server.
@@ -87,5 +94,14 @@ mod tests {
     fn what_is_no_address_is_told() {
         let error = of(&CLUSTER.parse().expect("an address"), Some("http://a b".to_owned()), |_| None).unwrap_err();
         assert!(error.starts_with("the proxy \"http://a b\" is not an address"), "{error}");
+    }
+
+    #[test]
+    fn a_password_is_not_repeated() {
+        for own in ["http://someone:secret@a b", "someone:secret@a b", "ftp://someone:secret@a", "socks4://x:secret@a"]
+        {
+            let error = of(&CLUSTER.parse().expect("an address"), Some(own.to_owned()), |_| None).unwrap_err();
+            assert!(error.contains("…@a") && !error.contains("secret"), "{error}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use rotate_shared::host;
 
 use super::token::Source;
 use super::{Answer, Ask, SILENCE, Transport, TransportError};
+use crate::secret::without_credentials;
 
 /// Long enough for a busy agent behind a slow port-forward; an agent that is not there says so at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,7 +37,7 @@ impl Url {
     ///
     /// The address is none, or not of HTTP.
     pub(crate) fn new(url: &str, source: Option<Source>, hint: String) -> Result<Self, TransportError> {
-        let address = |reason: String| TransportError::Address { url: url.to_owned(), reason };
+        let address = |reason: String| TransportError::Address { url: without_credentials(url).into_owned(), reason };
         let form = || "it begins with http:// or https:// and names a host".to_owned();
         let base = reqwest::Url::parse(url).map_err(|error| match url.contains("://") {
             true => address(error.to_string()),
@@ -50,8 +51,7 @@ impl Url {
         }
         // It would be repeated in every hint and message.
         if !base.username().is_empty() || base.password().is_some() {
-            let url = format!("{}://…@{}", base.scheme(), base.host_str().unwrap_or_default());
-            return Err(TransportError::Address { url, reason: "it must not hold a user or a password".to_owned() });
+            return Err(address("it must not hold a user or a password".to_owned()));
         }
         if source.is_some() && base.scheme() == "http" && !host::is_loopback(base.host_str().unwrap_or_default()) {
             return Err(address(

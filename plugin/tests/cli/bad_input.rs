@@ -76,6 +76,10 @@ fn no_cluster_is_told_apart_from_no_agent() {
     );
     let nobody = nobody();
     refused(&["status", "--server", &nobody], 1, &not_listening(&nobody));
+    // A password in the address is for the server alone, also where requests are shown.
+    let run = rotate(&["status", "--server", &nobody.replace("://", "://someone:secret@"), "-v", "8"]);
+    assert!(run.stderr.contains("the connection to the server …@127.0.0.1:"), "{}", run.stderr);
+    assert!(!(run.stdout + &run.stderr).contains("secret"));
 }
 
 #[test]

@@ -109,11 +109,18 @@ async fn an_agent_that_takes_the_connection_and_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_password_in_the_address_is_refused_and_not_repeated() {
-    let made = Url::new("http://someone:secret@127.0.0.1:8470", None, String::new());
-    let Err(refused) = made else { panic!("a refusal") };
-    let message = refused.to_string();
-    assert!(message.contains("password") && !message.contains("secret") && !message.contains("someone"), "{message}");
+fn a_password_in_the_address_is_refused_and_not_repeated_whatever_else_is_wrong_with_it() {
+    for (url, why) in [
+        ("http://someone:secret@127.0.0.1:8470", "must not hold a user or a password"),
+        ("http://someone:secret@127.0.0.1:8470/?a=b", "it must have no ?"),
+        ("http://someone:secret@127.0.0.1:99999", "invalid port"),
+        ("ftp://someone:secret@127.0.0.1", "begins with http://"),
+        ("someone:secret@127.0.0.1:8470", "begins with http://"),
+    ] {
+        let Err(refused) = Url::new(url, None, String::new()) else { panic!("a refusal") };
+        let message = refused.to_string();
+        assert!(message.contains(why) && !message.contains("secret") && !message.contains("someone"), "{message}");
+    }
 }
 
 #[test]
