@@ -66,7 +66,6 @@ fn a_rich_pod_is_read_in_full() {
     let pod = recorded("rich");
     assert_eq!((pod.path(), pod.node.as_deref()), ("encodings/rich".to_owned(), Some("encodings-1")));
     assert_eq!((pod.label("app"), pod.label("tier"), pod.labels.len()), (Some("cart"), Some(""), 4));
-    assert_eq!(pod.owner.as_ref().map(|owner| &*owner.kind), Some("StatefulSet"));
     assert_eq!(pod.claims, ["data-cart-0", "rich-scratch"]);
     let shape = &pod.shape;
     assert_eq!((shape.requests.milli_cpu, shape.requests.memory), (350, (128 << 20) + 1_000_000));
@@ -82,7 +81,9 @@ fn a_rich_pod_is_read_in_full() {
 
 #[test]
 fn constraints_states_and_resizes_are_read_in_full() {
-    let shape = recorded("constrained").shape;
+    let pod = recorded("constrained");
+    assert_eq!(pod.owner.as_ref().map(|owner| &*owner.kind), Some("StatefulSet"));
+    let shape = pod.shape;
     assert_eq!((shape.node_selector.len(), shape.node_affinity.as_ref().map(Vec::len)), (2, Some(2)));
     assert_eq!((shape.affinity.len(), shape.anti_affinity.len(), shape.spread.len()), (1, 2, 2));
     assert_eq!(shape.anti_affinity[0].namespaces, ["a", "b"]);
