@@ -65,6 +65,12 @@ impl Session {
                 "--pod-cache says how an agent inside this command reads: it goes with --embedded".to_owned(),
             ));
         }
+        if self.agent.agent_ca.is_some() && self.agent.agent_url.is_none() {
+            return Err(Failure::Usage(
+                "--agent-ca says by which certificate the agent at an address is known: it goes with --agent-url"
+                    .to_owned(),
+            ));
+        }
         let Some(url) = &self.agent.agent_url else { return Ok(None) };
         if self.agent.embedded {
             return Err(Failure::Usage(

@@ -244,6 +244,11 @@ fn contradictions_on_the_command_line_are_usage_errors() {
         "error: --pod-cache says how an agent inside this command reads: it goes with --embedded",
     );
     refused(
+        &["status", "--agent-ca", "ca.pem"],
+        2,
+        "error: --agent-ca says by which certificate the agent at an address is known: it goes with --agent-url",
+    );
+    refused(
         &["fleet", "-o", "x"],
         2,
         "error: unable to match a printer suitable for the output format \"x\", allowed formats are: json,name,wide,yaml",

@@ -102,7 +102,9 @@ impl Story {
                     return None;
                 }
                 if pod.placeholder {
-                    return Some(format!("A placeholder holds room on {node}."));
+                    let all = self.pods.values().filter(|pod| pod.placeholder);
+                    let hold = all.clone().filter(|pod| pod.node.is_some()).count();
+                    return Some(format!("Placeholder {hold} of {} holds room on {node}.", all.count()));
                 }
                 let waited = entry.at.duration_since(pod.created).as_secs_f64();
                 Some(format!("{} lands on {node}, {waited:.1} s after it was created.", pod.path))

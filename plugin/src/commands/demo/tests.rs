@@ -114,6 +114,8 @@ async fn the_story_is_told_in_the_order_of_its_promises() {
         "3 placeholder Pods ask for",
         "the autoscaler orders a new one",
         "worker-new-1 is ready",
+        "Placeholder 1 of 3 holds room on worker-new-1",
+        "Placeholder 3 of 3 holds room on worker-new-1",
         "Room for all 3 Pods is held",
         "is evicted from worker-1",
         "lands on worker-new-1",
