@@ -120,11 +120,16 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
     if blocked.is_empty() {
         return Ok(());
     }
-    for plan in &blocked {
+    for plan in blocked.iter().take(FEW) {
         console.prose(text::blocked(plan));
     }
-    let names: Vec<_> = blocked.iter().map(|plan| format!("node/{}", plan.node)).collect();
-    Err(Failure::Blocked(format!("{} cannot be rotated as asked; nothing was touched", names.join(", "))))
+    let names: Vec<_> = blocked.iter().take(FEW).map(|plan| format!("node/{}", plan.node)).collect();
+    let mut names = names.join(", ");
+    if blocked.len() > FEW {
+        names.push_str(&format!(" and {} more", blocked.len() - FEW));
+        console.prose("What stands in the way of the others, the same command shows with --dry-run.".to_owned());
+    }
+    Err(Failure::Blocked(format!("{names} cannot be rotated as asked; nothing was touched")))
 }
 
 /// Shows what is about to happen; ends here where something stands in the way or consent is not given.

@@ -346,6 +346,31 @@ fn many_nodes_are_a_table_before_the_question() {
 }
 
 #[test]
+fn of_many_blocked_nodes_the_first_are_shown_and_how_to_see_the_others() {
+    let cluster = Cluster::bare();
+    cluster.sim.create(objects::namespace("shop", &json!({})));
+    for number in 0..7 {
+        let node = format!("n{number}");
+        cluster.sim.add_node(rotate_sim::NodeSpec::new(&node).label("pool", "web"));
+        let mut pod = objects::pod(&format!("debug-{number}"), "shop", &objects::template("debug", "100m", "64Mi"));
+        pod["spec"]["nodeName"] = node.into();
+        cluster.sim.create(pod);
+    }
+    let cluster = cluster.agent();
+    let run = cluster.rotate(&["node", "-l", "pool=web", "--yes"]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert_eq!(run.stderr.matches(" is blocked:").count(), 5, "{}", run.stderr);
+    let end = "error: node/n0, node/n1, node/n2, node/n3, node/n4 and 2 more cannot be rotated as asked; nothing was touched\n";
+    assert!(
+        run.stderr.contains("the same command shows with --dry-run") && run.stderr.ends_with(end),
+        "{}",
+        run.stderr
+    );
+    let all = cluster.rotate(&["node", "-l", "pool=web", "--dry-run"]);
+    assert_eq!(all.stdout.matches(" is blocked:").count(), 7, "{}", all.stdout);
+}
+
+#[test]
 fn a_node_that_others_cordoned_is_not_said_to_be_uncordoned() {
     let cluster = Cluster::with_room(true).agent();
     cluster.sim.edit("nodes", "", "w1", |node| node["spec"]["unschedulable"] = json!(true));
