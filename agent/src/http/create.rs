@@ -3,6 +3,7 @@
 //! Why so: `docs/decisions/004-a-batch-is-begun-whole.md`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -20,11 +21,13 @@ use super::state::Api;
 use super::{plans, targets};
 use crate::cache::Node;
 use crate::rotation::record::NewRotation;
-use crate::rotation::store::{Entry, StoreError, Wish};
+use crate::rotation::store::{self, Created, Entry, StoreError, Wish};
 
 /// As other services have it; a UUID has 36.
 const KEY: usize = 128;
 const NAME: usize = 256;
+/// How long the same request is waited for that writes no record: the write that it was at has ended by then.
+const SILENCE: Duration = store::WRITE.saturating_add(Duration::from_secs(5));
 
 /// `POST /v1/rotations`: one record a node, all or none.
 pub(super) async fn create(
@@ -38,43 +41,82 @@ pub(super) async fn create(
     let options = targets::options(request.options.clone())?;
     api.rotations()?;
 
-    let before = key.as_deref().map(|key| api.with_key(key)).unwrap_or_default();
     // As named; those that a selector found by name.
     let answer = async |mut entries: Vec<Arc<Entry>>| {
         let place = |entry: &Arc<Entry>| request.nodes.iter().position(|name| *name == entry.record.node);
         entries.sort_by_cached_key(|entry| (place(entry), entry.record.node.clone()));
         Json(rotation_list(api.shown_all(&entries).await))
     };
-    let names = still_to_begin(&request, &before)?;
-    if !before.is_empty() && names.is_empty() {
-        return Ok((StatusCode::OK, answer(before).await));
-    }
-    let nodes = {
-        let state = api.state()?;
-        targets::nodes(&state, &names, request.selector.as_deref(), ROTATED_NODES)?
-    };
-    let plans = check(&api, &nodes, &options, key.as_deref()).await?;
+    loop {
+        let (before, names) = settled(&api, key.as_deref(), &request).await?;
+        if !before.is_empty() && names.is_empty() {
+            return Ok((StatusCode::OK, answer(before).await));
+        }
+        let (nodes, plans) = match check(&api, &request, &names, &options).await {
+            Ok(checked) => checked,
+            // What stands in the way may be what the same request has begun meanwhile.
+            Err(_) if api.with_key(key.as_deref()).len() > before.len() => continue,
+            Err(refusal) => return Err(refusal.having_begun(before.len())),
+        };
 
-    let now = api.clock.now();
-    let batch = match before.first() {
-        Some(entry) => entry.record.batch.clone(),
-        None => (nodes.len() > 1).then(|| batch_id(&nodes, key.as_deref(), now)),
-    };
-    let new = nodes.iter().zip(&plans).map(|(node, plan)| NewRotation {
-        node: node.name.to_string(),
-        node_uid: node.uid.to_string(),
-        batch: batch.clone(),
-        provider: plan.provider,
-        // Settled once: what becomes of the node must not change on the way with what its provider says that day.
-        options: Options { then: plan.then, ..options.clone() },
-        requested_by: requested_by.clone(),
-        idempotency_key: key.clone(),
-        created_at: now,
-    });
-    // A task of its own: a caller who hangs up must not leave half a batch behind.
-    let written = tokio::spawn(write(api.clone(), new.collect())).await;
-    let written = written.map_err(|_| Refusal::new(Code::Internal, "the records could not be written"))??;
-    Ok((StatusCode::CREATED, answer(before.into_iter().chain(written).collect()).await))
+        let now = api.clock.now();
+        let batch = match before.first() {
+            Some(entry) => entry.record.batch.clone(),
+            None => (nodes.len() > 1).then(|| batch_id(&nodes, key.as_deref(), now)),
+        };
+        let new = nodes.iter().zip(&plans).map(|(node, plan)| NewRotation {
+            node: node.name.to_string(),
+            node_uid: node.uid.to_string(),
+            batch: batch.clone(),
+            provider: plan.provider,
+            // Settled once: what becomes of the node must not change on the way with what its provider says that day.
+            options: Options { then: plan.then, ..options.clone() },
+            requested_by: requested_by.clone(),
+            idempotency_key: key.clone(),
+            created_at: now,
+        });
+        // A task of its own: a caller who hangs up must not leave half a batch behind.
+        let written = tokio::spawn(write(api.clone(), new.collect(), before.is_empty())).await;
+        let written = written.map_err(|_| Refusal::new(Code::Internal, "the records could not be written"))?;
+        match written {
+            Ok(Some(written)) => {
+                return Ok((StatusCode::CREATED, answer(before.into_iter().chain(written).collect()).await));
+            }
+            // The same request, at another agent perhaps, has just begun: its end is waited for.
+            Ok(None) => {}
+            Err(refusal) => return Err(refusal.having_begun(before.len())),
+        }
+    }
+}
+
+/// What requests with this key have begun, and the names of this one that none of them has. As long as some are missing
+/// the first request may still be at work, here or in another agent: it is waited for until no record comes or goes for
+/// longer than one write may take. Then its agent has died.
+async fn settled(
+    api: &Api,
+    key: Option<&str>,
+    request: &RotationRequest,
+) -> Result<(Vec<Arc<Entry>>, Vec<String>), Refusal> {
+    let mut records = api.store.subscribe();
+    let mut known = 0;
+    let mut silence = Box::pin(api.clock.sleep(SILENCE));
+    loop {
+        records.borrow_and_update();
+        let before = api.with_key(key);
+        let names = still_to_begin(request, &before)?;
+        if before.is_empty() || names.is_empty() {
+            return Ok((before, names));
+        }
+        if before.len() != known {
+            known = before.len();
+            silence = Box::pin(api.clock.sleep(SILENCE));
+        }
+        tokio::select! {
+            // Where nobody watches the records any more, this agent ends.
+            Ok(()) = records.changed() => {}
+            () = &mut silence => return Ok((before, names)),
+        }
+    }
 }
 
 /// The names of a request that no earlier one with the same key has begun. None of a selector: what it meant was settled
@@ -91,14 +133,23 @@ fn still_to_begin(request: &RotationRequest, before: &[Arc<Entry>]) -> Result<Ve
     Ok(request.nodes.iter().filter(|name| !begun(name)).cloned().collect())
 }
 
-/// Writes all records, or none.
-async fn write(api: Api, new: Vec<NewRotation>) -> Result<Vec<Arc<Entry>>, Refusal> {
+/// Writes all records, or none. `None`: where nothing was begun before, another with the same key was faster by a moment.
+async fn write(api: Api, mut new: Vec<NewRotation>, first: bool) -> Result<Option<Vec<Arc<Entry>>>, Refusal> {
+    // Of two requests for the same, one writes the first record, and with it all.
+    new.sort_by(|a, b| a.node.cmp(&b.node));
     let listed = api.store.list().await?;
-    let mut written = Vec::with_capacity(new.len());
+    let mut all = Vec::with_capacity(new.len());
+    let mut written = Vec::new();
     for rotation in new {
         let node = rotation.node.clone();
         match api.store.create_after(&listed, rotation).await {
-            Ok(entry) => written.push(Arc::new(entry)),
+            Ok(Created::Written(entry)) => {
+                let entry = Arc::new(entry);
+                written.push(Arc::clone(&entry));
+                all.push(entry);
+            }
+            Ok(Created::Found(_)) if first && all.is_empty() => return Ok(None),
+            Ok(Created::Found(entry)) => all.push(Arc::new(entry)),
             Err(error) => {
                 take_back(&api, &written).await;
                 return Err(match error {
@@ -108,7 +159,7 @@ async fn write(api: Api, new: Vec<NewRotation>) -> Result<Vec<Arc<Entry>>, Refus
             }
         }
     }
-    Ok(written)
+    Ok(Some(all))
 }
 
 /// Takes back what was written before another node of the batch was refused: deleted where the engine has not touched it,
@@ -128,13 +179,19 @@ async fn take_back(api: &Api, written: &[Arc<Entry>]) {
     }
 }
 
-/// Plans each node; a blocker of any refuses all, and so does a live rotation, unless the same request has just begun it:
-/// one whose answer was lost may still be at it, here or in another agent.
-async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options, key: Option<&str>) -> Result<Vec<Plan>, Refusal> {
-    let begun = key.map(|key| api.with_key(key)).unwrap_or_default();
-    let is_ours = |live: &Rotation| begun.iter().any(|entry| entry.record.id == live.id);
-    for node in nodes {
-        if let Some(live) = api.views.live(&node.uid).filter(|live| !is_ours(live)) {
+/// The nodes meant, each with its plan; a live rotation or a blocker of any refuses all.
+async fn check(
+    api: &Api,
+    request: &RotationRequest,
+    names: &[String],
+    options: &Options,
+) -> Result<(Vec<Arc<Node>>, Vec<Plan>), Refusal> {
+    let nodes = {
+        let state = api.state()?;
+        targets::nodes(&state, names, request.selector.as_deref(), ROTATED_NODES)?
+    };
+    for node in &nodes {
+        if let Some(live) = api.views.live(&node.uid) {
             return Err(already_rotating(&node.name, &live.id));
         }
     }
@@ -151,7 +208,7 @@ async fn check(api: &Api, nodes: &[Arc<Node>], options: &Options, key: Option<&s
     }
     let blocked: Vec<_> = plans.iter().filter(|plan| !plan.blockers.is_empty()).collect();
     if blocked.is_empty() {
-        return Ok(plans);
+        return Ok((nodes, plans));
     }
     let said = blocked.iter().map(|plan| {
         let more = plan.blockers.len() - 1;
@@ -182,18 +239,24 @@ fn requested_by(claimed: Option<String>, caller: Option<&Caller>) -> Result<Requ
     Ok(RequestedBy { claimed, credential_id: caller.and_then(|caller| caller.credential_id.clone()) })
 }
 
-/// The same for the same request: who asks again may find none of its records yet.
+/// The same for the same request, whoever writes which of its records.
 fn batch_id(nodes: &[Arc<Node>], key: Option<&str>, now: jiff::Timestamp) -> String {
-    let uids: Vec<_> = nodes.iter().map(|node| &*node.uid).collect();
-    let request = key.map_or_else(|| now.to_string(), ToOwned::to_owned);
-    format!("{:010x}", names::fnv1a(&format!("{request}/{}", uids.join("/"))) >> 24)
+    let request = key.map_or_else(
+        || {
+            let uids: Vec<_> = nodes.iter().map(|node| &*node.uid).collect();
+            format!("{now}/{}", uids.join("/"))
+        },
+        ToOwned::to_owned,
+    );
+    format!("{:010x}", names::fnv1a(&request) >> 24)
 }
 
 impl Api {
-    fn with_key(&self, key: &str) -> Vec<Arc<Entry>> {
+    /// What requests with this key have begun.
+    fn with_key(&self, key: Option<&str>) -> Vec<Arc<Entry>> {
         let records = self.store.subscribe();
         let records = records.borrow();
-        let with_key = |entry: &&Arc<Entry>| entry.record.idempotency_key.as_deref() == Some(key);
+        let with_key = |entry: &&Arc<Entry>| key.is_some() && entry.record.idempotency_key.as_deref() == key;
         records.iter().flat_map(|records| records.values()).filter(with_key).cloned().collect()
     }
 

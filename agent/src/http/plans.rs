@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use futures::{StreamExt, TryStreamExt, stream};
 use rotate_shared::plan::{Notice, PlanRequest};
-use rotate_shared::{API_VERSION, Code, Options, Plan, PlanList};
+use rotate_shared::{API_VERSION, Code, Options, Plan, PlanList, Rotation};
 
 use super::extract::{Body, Nothing, Params};
 use super::limits::PLANNED_NODES;
@@ -39,6 +39,9 @@ pub(super) async fn create(
         targets::nodes(&state, &request.nodes, request.selector.as_deref(), PLANNED_NODES)?
     };
     let mut items = plan(&api, &nodes, &options).await?;
+    for (node, plan) in nodes.iter().zip(&mut items) {
+        plan.blockers.extend(api.views.live(&node.uid).map(|live| already_rotating(&live)));
+    }
     if request.ask_evictions {
         let asked = ask::ask(&api.client, &mut items, &options).await;
         asked.map_err(|error| Refusal::new(Code::UpstreamFailed, format!("failed to {error}")))?;
@@ -46,7 +49,7 @@ pub(super) async fn create(
     Ok(Json(PlanList { api_version: API_VERSION.to_owned(), kind: "PlanList".to_owned(), items }))
 }
 
-/// Plans each node, in order.
+/// Plans each node, in order, whether it is being rotated or not.
 pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> Result<Vec<Plan>, Refusal> {
     let names: Vec<_> = nodes.iter().map(|node| &*node.name).collect();
     let objects = api.reader.read_about(&About { nodes: &names, ..About::default() }).await;
@@ -75,14 +78,15 @@ async fn one(api: &Api, node: &Node, objects: &ProviderObjects, options: &Option
     let volumes = feed::volumes(&api.client, &pods).await;
     let volumes = volumes.map_err(|error| Refusal::upstream("read the volumes of the node's Pods", &error))?;
     let planned = plan::planned(&*api.state()?, &node.name, &volumes, &objects.about(node), options, api.clock.now());
-    let mut planned = planned.ok_or_else(|| Refusal::not_found("nodes", &node.name))?;
-    if let Some(live) = api.views.live(&node.uid) {
-        planned.plan.blockers.push(Notice {
-            code: Code::AlreadyRotating,
-            object: format!("rotation/{}", live.id),
-            message: "rotates this node already".to_owned(),
-            remedy: format!("follow it with: kubectl rotate status {} -w", live.id),
-        });
+    planned.ok_or_else(|| Refusal::not_found("nodes", &node.name))
+}
+
+/// What stands in the way of another rotation of a node that has one.
+fn already_rotating(live: &Rotation) -> Notice {
+    Notice {
+        code: Code::AlreadyRotating,
+        object: format!("rotation/{}", live.id),
+        message: "rotates this node already".to_owned(),
+        remedy: format!("follow it with: kubectl rotate status {} -w", live.id),
     }
-    Ok(planned)
 }

@@ -63,6 +63,16 @@ impl Refusal {
         self
     }
 
+    /// Of a request that was made before, and begun for so many of its nodes.
+    pub(crate) fn having_begun(mut self, nodes: usize) -> Self {
+        if nodes > 0 {
+            self.problem
+                .detail
+                .push_str(&format!("; {nodes} of its nodes were begun when it was made before, and go on"));
+        }
+        self
+    }
+
     pub(crate) fn blockers(mut self, blockers: Vec<Notice>) -> Self {
         self.problem.blockers = blockers;
         self

@@ -243,12 +243,20 @@ impl Record {
         }
     }
 
-    /// Says how it ends.
+    /// Whether it is what this first record of it has become: no two requests are made at the same nanosecond.
+    pub(super) fn is_begun_as(&self, first: &Self) -> bool {
+        let asked = |record: &Self| {
+            (record.id.clone(), record.created_at, record.idempotency_key.clone(), record.batch.clone())
+        };
+        asked(self) == asked(first)
+    }
+
     /// Whether it ends because a person wanted it to: others end because the node is taken, or what was asked failed.
     fn is_stopping(&self) -> bool {
         self.ending.as_ref().is_some_and(|ending| ending.phase == Phase::Stopped)
     }
 
+    /// Says how it ends.
     pub(crate) fn conclude(&mut self, code: Option<Code>, message: impl Into<String>) {
         self.outcome = Some(Outcome { code, message: message.into() });
     }

@@ -4,6 +4,8 @@
 //! Two writers, two keys. All patches carry the resourceVersion that was last seen: the engine never acts on a request it
 //! has not read, and of two people who ask at once neither is forgotten.
 
+mod create;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +13,17 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{
-    Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent, WatchParams,
-};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions, WatchEvent, WatchParams};
 use rotate_shared::{CancelRequest, names};
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::record::{NewRotation, Record, Request};
+use super::record::{Record, Request};
 use crate::client::said;
 use crate::clock::Clock;
+
+pub use create::Created;
+pub(crate) use create::WRITE;
 
 const RECORD: &str = "record";
 const REQUEST: &str = "request";
@@ -221,50 +224,6 @@ impl Store {
             }
         }
         Ok(listed)
-    }
-
-    /// Writes the first record of a rotation. A live rotation of the same node that carries the same idempotency key is
-    /// answered as if it were new.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::AlreadyRotating`], or the API server did not answer as expected.
-    pub async fn create(&self, new: NewRotation) -> Result<Entry, StoreError> {
-        self.create_after(&self.list().await?, new).await
-    }
-
-    /// [`Self::create`] after a [`Self::list`], which serves for a whole batch.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::AlreadyRotating`], or the API server did not answer as expected.
-    pub async fn create_after(&self, listed: &[Entry], new: NewRotation) -> Result<Entry, StoreError> {
-        let of_node = listed.iter().filter(|entry| entry.record.node_uid == new.node_uid);
-        let mut attempt = of_node.clone().map(|entry| entry.record.attempt + 1).max().unwrap_or(0);
-        let mut live = of_node.clone().find(|entry| entry.record.is_live()).cloned();
-        loop {
-            if let Some(entry) = live {
-                let same = new.idempotency_key.is_some() && new.idempotency_key == entry.record.idempotency_key;
-                return if same { Ok(entry) } else { Err(StoreError::AlreadyRotating(entry.record.id)) };
-            }
-            let record = Record::new(new.clone(), attempt);
-            let id = record.id.clone();
-            let object = object(&record)?;
-            match within(PATIENCE, "create the record", self.api.create(&PostParams::default(), &object)).await? {
-                Ok(object) => {
-                    let entry = read(&object)?;
-                    self.keep(entry.clone());
-                    return Ok(entry);
-                }
-                // The list was consistent: somebody else was faster by a moment.
-                Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                    let entry = self.get(&id).await?;
-                    live = entry.record.is_live().then_some(entry);
-                    attempt += 1;
-                }
-                Err(source) => return Err(api("create the record", source)),
-            }
-        }
     }
 
     /// Reads one record, consistently.

@@ -3,12 +3,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use axum::response::Response;
 use http::StatusCode;
-use rotate_shared::{Code, Phase, Rotation, RotationList};
-use serde_json::json;
+use rotate_shared::{Code, Phase, Rotation, RotationList, names};
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::world::{NAMESPACE, World, problem, success, with_key};
+
+/// Where records are listed and written.
+const RECORDS: &str = "/namespaces/kubectl-rotate/configmaps";
 
 fn ids(rotations: &[Rotation]) -> Vec<String> {
     rotations.iter().map(|rotation| rotation.id.clone()).collect()
@@ -65,32 +69,111 @@ async fn the_same_request_with_the_same_key_is_answered_with_the_same_rotations(
     assert_eq!(world.records().len(), 2);
 }
 
-#[tokio::test(start_paused = true)]
-async fn who_asks_again_while_the_first_request_is_at_work_is_answered_with_the_whole_of_one_batch() {
+/// A world with two agents, in which the next records take so many milliseconds each to be written, and whoever lists them
+/// first is first by 50 ms.
+async fn slow(writes: &[u64]) -> (World, rotate_agent::Agent) {
     let world = World::start().await;
     let other = world.start_agent();
     other.ready().await;
-    let path = format!("/namespaces/{NAMESPACE}/configmaps");
-    // The first request lists, writes its first record and is held up at its second. The second request knows of no record
-    // as it comes, finds that one in its list, and writes the others.
     for milliseconds in [1, 50] {
-        world.sim.faults().delay("GET", &path, Duration::from_millis(milliseconds), 1);
+        world.sim.faults().delay("GET", RECORDS, Duration::from_millis(milliseconds), 1);
     }
-    for milliseconds in [10, 200] {
-        world.sim.faults().delay("POST", &path, Duration::from_millis(milliseconds), 1);
+    for milliseconds in writes {
+        world.sim.faults().delay("POST", RECORDS, Duration::from_millis(*milliseconds), 1);
     }
-    let body = json!({ "nodes": ["a", "b", "c"] });
-    let first = async { success::<RotationList>(world.rotate_with_key("k1", &body).await).await.1 };
+    (world, other)
+}
+
+/// The same request at one agent, and a little later at another.
+async fn twice(world: &World, other: &rotate_agent::Agent, body: &Value) -> (Response, Response) {
     let again = async {
         world.pass(5).await;
-        let Ok(response) = other.router().oneshot(with_key("k1", &body)).await;
-        success::<RotationList>(response).await.1
+        let Ok(response) = other.router().oneshot(with_key("k1", body)).await;
+        response
     };
-    let (first, second) = tokio::join!(first, again);
+    tokio::join!(world.rotate_with_key("k1", body), again)
+}
+
+/// Whether both were answered with the same rotations of one batch, and no others are there.
+async fn both_have_begun_one_batch(world: &World, first: Response, second: Response) {
+    let (first, second) = (success::<RotationList>(first).await.1, success::<RotationList>(second).await.1);
     assert_eq!(ids(&first.items), ids(&second.items));
-    assert_eq!(world.records().len(), 3);
+    assert_eq!((first.items.len(), world.records().len()), (3, 3));
     let batches: HashSet<_> = first.items.iter().map(|rotation| rotation.batch.clone()).collect();
     assert_eq!(batches.len(), 1, "{batches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_again_while_the_first_request_is_at_work_is_answered_with_the_whole_of_one_batch() {
+    for writes in [&[10, 200][..], &[100, 100, 100], &[30_000, 10, 29_000]] {
+        let (world, other) = slow(writes).await;
+        let (first, second) = twice(&world, &other, &json!({ "nodes": ["a", "b", "c"] })).await;
+        both_have_begun_one_batch(&world, first, second).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_first_request_has_begun_does_not_stand_in_the_way_of_the_same_request() {
+    let (world, other) = slow(&[200, 200, 200]).await;
+    // The plans of the second take so long that the first begins meanwhile.
+    let path = "/configmaps/cluster-autoscaler-status";
+    world.sim.faults().delay("GET", path, Duration::ZERO, 1);
+    world.sim.faults().delay("GET", path, Duration::from_millis(500), 1);
+    let blocked = async {
+        // What has come in the way since the first looked is not the second's business either.
+        world.pass(100).await;
+        world.bare_pod("c").await;
+    };
+    let body = json!({ "nodes": ["a", "b", "c"] });
+    let ((first, second), ()) = tokio::join!(twice(&world, &other, &body), blocked);
+    assert_eq!(second.status(), StatusCode::OK);
+    both_have_begun_one_batch(&world, first, second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_first_request_takes_back_what_it_wrote_the_same_request_begins_all_of_it() {
+    let (world, other) = slow(&[10, 200]).await;
+    world.sim.faults().fail("POST", RECORDS, 500, 1);
+    let (first, second) = twice(&world, &other, &json!({ "nodes": ["a", "b", "c"] })).await;
+    assert_eq!(problem(first).await.code, Code::UpstreamFailed);
+    assert_eq!(second.status(), StatusCode::CREATED);
+    assert_eq!(success::<RotationList>(second).await.1.items.len(), 3);
+    assert_eq!(world.records().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_that_died_has_not_begun_the_same_request_begins_in_the_same_batch() {
+    let world = World::start().await;
+    let body = json!({ "nodes": ["a", "b", "c"] });
+    let (_, first) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    let left = &first.items[1..];
+    for rotation in left {
+        world.sim.delete("configmaps", NAMESPACE, &format!("{}{}", names::RECORD_PREFIX, rotation.id));
+    }
+    world.pass(1000).await;
+    let asked = world.clock.now();
+    let (status, second) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!((status, second.items.len()), (StatusCode::CREATED, 3));
+    assert_eq!(second.items[0].id, first.items[0].id);
+    assert!(second.items.iter().all(|rotation| rotation.batch == first.items[0].batch));
+    // Longer than a write that is at work may take.
+    assert!(world.clock.now().duration_since(asked).as_secs() >= 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_is_not_lost_with_the_answer_that_told_of_it() {
+    for looks_that_fail in 0..3 {
+        let world = World::start().await;
+        world.sim.faults().delay("POST", RECORDS, Duration::from_millis(1), 1);
+        world.sim.faults().lose_answers("POST", RECORDS, 1);
+        // The list is read before; then the record is looked for.
+        world.sim.faults().delay("GET", RECORDS, Duration::from_millis(1), 1);
+        world.sim.faults().fail("GET", RECORDS, 503, looks_that_fail);
+        let body = json!({ "nodes": ["a", "b", "c"] });
+        let (status, list) = success::<RotationList>(world.post("/v1/rotations", &body).await).await;
+        assert_eq!((status, list.items.len()), (StatusCode::CREATED, 3));
+        assert_eq!(world.records().len(), 3);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,9 +213,8 @@ async fn the_same_rotations_are_answered_although_the_nodes_are_gone() {
 async fn a_batch_that_cannot_be_written_whole_is_taken_back_and_can_be_asked_for_again() {
     let world = World::start().await;
     // The first rule takes one request and no more: it is the second record that cannot be written.
-    let path = format!("/namespaces/{NAMESPACE}/configmaps");
-    world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
-    world.sim.faults().fail("POST", &path, 500, 1);
+    world.sim.faults().delay("POST", RECORDS, Duration::from_millis(10), 1);
+    world.sim.faults().fail("POST", RECORDS, 500, 1);
     let body = json!({ "nodes": ["a", "b", "c"] });
     let response = world.rotate_with_key("k1", &body).await;
     assert_eq!(problem(response).await.code, Code::UpstreamFailed);
@@ -148,11 +230,10 @@ async fn a_batch_that_cannot_be_written_whole_is_taken_back_and_can_be_asked_for
 async fn of_a_batch_that_fails_nothing_goes_on_although_its_records_may_not_be_deleted() {
     for status in [403, 500] {
         let world = World::start().await;
-        let path = format!("/namespaces/{NAMESPACE}/configmaps");
-        world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
-        world.sim.faults().fail("POST", &path, 500, 1);
+        world.sim.faults().delay("POST", RECORDS, Duration::from_millis(10), 1);
+        world.sim.faults().fail("POST", RECORDS, 500, 1);
         // As the admission policies have it for an agent inside kubectl.
-        world.sim.faults().fail("DELETE", &path, status, 100);
+        world.sim.faults().fail("DELETE", RECORDS, status, 100);
         let response = world.post("/v1/rotations", &json!({ "nodes": ["a", "b", "c"] })).await;
         assert_eq!(problem(response).await.code, Code::UpstreamFailed);
         let over = |rotation: &std::sync::Arc<Rotation>| rotation.phase.is_terminal();
@@ -166,11 +247,10 @@ async fn of_a_batch_that_fails_nothing_goes_on_although_its_records_may_not_be_d
 #[tokio::test(start_paused = true)]
 async fn what_the_engine_has_begun_of_a_batch_that_fails_is_rolled_back() {
     let world = World::start().await;
-    let path = format!("/namespaces/{NAMESPACE}/configmaps");
-    world.sim.faults().delay("POST", &path, Duration::from_millis(10), 1);
+    world.sim.faults().delay("POST", RECORDS, Duration::from_millis(10), 1);
     // By then the first one is under way.
-    world.sim.faults().delay("POST", &path, Duration::from_secs(3), 1);
-    world.sim.faults().fail("POST", &path, 500, 1);
+    world.sim.faults().delay("POST", RECORDS, Duration::from_secs(3), 1);
+    world.sim.faults().fail("POST", RECORDS, 500, 1);
     let body = json!({ "nodes": ["a", "b", "c"], "options": { "maxConcurrent": 1 } });
     assert_eq!(problem(world.post("/v1/rotations", &body).await).await.code, Code::UpstreamFailed);
     world.until(|world| world.agent.views().list().iter().all(|rotation| rotation.phase.is_terminal())).await;

@@ -4,6 +4,7 @@ use rotate_shared::plan::Provider;
 use rotate_sim::{Settings, Sim, objects};
 
 use super::*;
+use crate::rotation::record::NewRotation;
 
 fn cluster() -> (Sim, Store, Clock) {
     let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
@@ -79,6 +80,35 @@ async fn a_repeated_request_is_answered_with_the_same_rotation() {
     let first = store.create(keyed()).await.unwrap();
     assert_eq!(store.create(keyed()).await.unwrap().record.id, first.record.id);
     assert!(store.create(new("a", clock)).await.is_err(), "without the key it is another request");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_begins_nothing_although_its_rotation_is_over() {
+    let (_sim, store, clock) = cluster();
+    let keyed = || NewRotation { idempotency_key: Some("k".to_owned()), ..new("a", clock) };
+    let listed = store.list().await.unwrap();
+    let first = store.create(keyed()).await.unwrap();
+    store.save(&first, &ended(&first, clock)).await.unwrap();
+    // It lists it, or comes upon it as it writes.
+    for listed in [&store.list().await.unwrap(), &listed] {
+        let Created::Found(found) = store.create_after(listed, keyed()).await.unwrap() else { panic!("written anew") };
+        assert_eq!(found.record.id, first.record.id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_takes_back_may_be_written_once_more() {
+    let (sim, store, clock) = cluster();
+    let listed = store.list().await.unwrap();
+    let other = store.create(new("a", clock)).await.unwrap();
+    sim.faults().delay("GET", "/configmaps/", Duration::from_millis(50), 1);
+    let taken_back = async {
+        clock.sleep(Duration::from_millis(10)).await;
+        store.delete(&other).await.unwrap();
+    };
+    let (created, ()) = tokio::join!(store.create_after(&listed, new("a", clock)), taken_back);
+    let Created::Written(entry) = created.unwrap() else { panic!("it is nobody else's") };
+    assert_eq!(entry.record.id, other.record.id);
 }
 
 #[tokio::test(start_paused = true)]
