@@ -9,7 +9,7 @@ use rotate_shared::exit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Who asks this often is not kept waiting by anything: a credential plugin may hold up the whole command.
+/// Who asks this often is not kept waiting by anything: a file that is read may hold up the whole command.
 const AT_ONCE: u32 = 3;
 
 /// How often a person wanted out.

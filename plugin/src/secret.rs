@@ -30,10 +30,9 @@ impl Deref for Secret {
 
 /// An address as it may be repeated: without the user and the password that it may hold. It need not be an address at all.
 pub(crate) fn without_credentials(address: &str) -> Cow<'_, str> {
-    let (scheme, rest) = match address.split_once("://") {
-        Some((scheme, rest)) => (scheme, rest),
-        None => ("", address),
-    };
+    let of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let split = address.split_once("://").filter(|(scheme, _)| scheme.chars().all(of_scheme));
+    let (scheme, rest) = split.unwrap_or(("", address));
     match rest.rsplit_once('@') {
         None => address.into(),
         Some((_, rest)) if scheme.is_empty() => format!("…@{rest}").into(),
@@ -56,6 +55,7 @@ mod tests {
             ("user:pass@proxy.corp", "…@proxy.corp"),
             ("http://user:p@ss w@rd@proxy.corp", "http://…@proxy.corp"),
             ("http://user:p://@x", "http://…@x"),
+            ("user:pa://ss@x", "…@x"),
             ("", ""),
         ] {
             assert_eq!(without_credentials(address), repeated);

@@ -70,7 +70,7 @@ impl AgentFlags {
         if *pod_cache == Some(PodCache::Cluster) {
             again.0.push_str(" --pod-cache=cluster");
         }
-        again.one("--agent-url", agent_url.as_deref());
+        again.one("--agent-url", agent_url.as_deref().map(without_credentials).as_deref());
         again.path("--agent-ca", agent_ca.as_deref());
         again.one("--agent-namespace", Some(agent_namespace.as_str()).filter(|name| *name != names::NAMESPACE));
         again.0
@@ -152,9 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_the_servers_address_is_left_out() {
+    fn a_password_in_an_address_is_left_out() {
         let cli = Cli::try_parse_from(["kubectl-rotate", "--server", "https://someone:secret@a"]).expect("well formed");
         assert_eq!(cli.connection.again(), " --server 'https://…@a'");
+        let cli =
+            Cli::try_parse_from(["kubectl-rotate", "--agent-url", "http://someone:secret@a"]).expect("well formed");
+        assert_eq!(cli.agent.again(), " --agent-url 'http://…@a'");
     }
 
     #[test]

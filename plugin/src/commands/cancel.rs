@@ -32,7 +32,7 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
         }
     }
     // An interruption of before is told already.
-    let interrupted = session.interrupts.so_far() == 0 && {
+    let interrupted = !asked.is_interrupted() && {
         let concluded = session.within(Some(CONCLUDES), conclude(session, &connected, &mut asked.done)).await;
         concluded == Err(exit::INTERRUPTED)
     };
@@ -62,10 +62,10 @@ const ASK: Duration = Duration::from_millis(100);
 
 /// Waits for the agent's word on each end: it is the agent that knows whether the cordon is ours to lift.
 async fn conclude(session: &Session, connected: &Connected, rotations: &mut [Rotation]) {
-    let is_open = |rotation: &&mut Rotation| ends(rotation.phase) && rotation.outcome.is_none();
-    while rotations.iter_mut().any(|rotation| is_open(&rotation)) {
+    let is_open = |rotation: &Rotation| ends(rotation.phase) && rotation.outcome.is_none();
+    while rotations.iter().any(is_open) {
         session.clock.sleep(ASK).await;
-        for rotation in rotations.iter_mut().filter(is_open) {
+        for rotation in rotations.iter_mut().filter(|rotation| is_open(rotation)) {
             let Ok(now) = connected.agent.rotation(&rotation.id).await else { return };
             *rotation = now;
         }

@@ -90,12 +90,16 @@ impl Asked {
         self.exit_code()
     }
 
+    /// Whether a person wanted out: nothing is asked after that, so it is the last failure.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.failed.last().is_some_and(|(_, failure)| failure.exit_code() == exit::INTERRUPTED)
+    }
+
     fn exit_code(&self) -> u8 {
-        let mut codes = self.failed.iter().map(|(_, failure)| failure.exit_code());
-        // Nothing is asked after an interruption, so it is the last.
-        if codes.clone().next_back() == Some(exit::INTERRUPTED) {
+        if self.is_interrupted() {
             return exit::INTERRUPTED;
         }
+        let mut codes = self.failed.iter().map(|(_, failure)| failure.exit_code());
         match codes.next() {
             None => exit::DONE,
             Some(_) if !self.done.is_empty() => exit::PARTIAL,

@@ -48,7 +48,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
         && session.agent.agent_url.is_none()
         && session.until_interrupted(UNBEGUN, Embedded::must_create(session)).await?
     {
-        let plans = session.until_interrupted(UNBEGUN, Embedded::plan(session, &request)).await?;
+        let plans = session.until_interrupted(UNBEGUN, Embedded::plan(session, &request, NODES_A_REQUEST)).await?;
         if plans.is_empty() {
             session.console.note("No nodes found");
             return Ok(exit::DONE);
@@ -63,7 +63,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
             return wait(session, &connected, rotations, &args).await;
         }
     }
-    let plans = session.until_interrupted(UNBEGUN, connected.agent.plan(&request)).await?;
+    let plans = session.until_interrupted(UNBEGUN, connected.agent.plan(&request, NODES_A_REQUEST)).await?;
     if plans.is_empty() {
         session.console.note("No nodes found");
         return Ok(exit::DONE);
@@ -102,18 +102,6 @@ fn to_begin(plans: &[Plan], options: &OptionsRequest, user: Option<String>) -> R
     }
 }
 
-/// Ends here where an agent would not take so many at once: after the question that would be late.
-fn not_too_many(plans: &[Plan]) -> Result<(), Failure> {
-    if plans.len() <= NODES_A_REQUEST {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!(
-        "these are {} nodes, and one command rotates {NODES_A_REQUEST} at most; nothing was touched. Name or select some of \
-         them at a time",
-        plans.len()
-    )))
-}
-
 /// Ends here where something stands in the way.
 fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
     let blocked: Vec<&Plan> = plans.iter().filter(|plan| !plan.blockers.is_empty()).collect();
@@ -135,7 +123,6 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
 /// Shows what is about to happen; ends here where something stands in the way or consent is not given.
 async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Failure> {
     let console = &session.console;
-    not_too_many(plans)?;
     not_blocked(console, plans)?;
     if plans.len() > FEW {
         console.note(text::table(plans, true).trim_end());
@@ -200,12 +187,5 @@ mod tests {
         let request = to_begin(&plans(2), &OptionsRequest::default(), Some(String::new()));
         assert_eq!((request.nodes, request.selector), (vec!["worker-0".to_owned(), "worker-1".to_owned()], None));
         assert_eq!(request.claimed_user, None);
-    }
-
-    #[test]
-    fn more_than_an_agent_takes_is_told_before_the_question() {
-        assert!(not_too_many(&plans(NODES_A_REQUEST)).is_ok());
-        let error = not_too_many(&plans(NODES_A_REQUEST + 1)).expect_err("too many").to_string();
-        assert!(error.contains("1001 nodes") && error.contains("nothing was touched"), "{error}");
     }
 }

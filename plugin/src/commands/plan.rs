@@ -38,8 +38,8 @@ pub(super) async fn show(session: &Session, args: args::Plan) -> Ended {
                 ask_evictions: args.ask_evictions,
             };
             match session.remote_agent(Account::Viewer).await? {
-                None => Embedded::plan(session, &request).await?,
-                Some(agent) => match agent.plan(&request).await {
+                None => Embedded::plan(session, &request, usize::MAX).await?,
+                Some(agent) => match agent.plan(&request, usize::MAX).await {
                     Err(failure) if session.agent.agent_url.is_none() && leaves_it_to_us(&failure) => {
                         session.console.prose(format!("Planned with your own kubeconfig: {}", fact(&failure)));
                         snapshot::plan_cluster(session, &args.target, &args.options, args.ask_evictions).await?

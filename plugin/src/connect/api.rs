@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use rotate_agent::clock::Clock;
-use rotate_shared::plan::{NODES_A_REQUEST, PlanRequest};
+use rotate_shared::plan::PlanRequest;
 use rotate_shared::{
     CacheInfo, CancelRequest, Code, NodeList, Plan, PlanList, Problem, Rotation, RotationList, RotationRequest, Skew,
     VersionInfo,
@@ -92,23 +92,46 @@ impl Agent {
     }
 
     /// Plans, one a node; none where nothing is selected. Those of a large fleet are asked for in pieces, which is no more
-    /// than an agent takes.
-    pub(crate) async fn plan(&self, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
+    /// than an agent takes. More nodes than `most` are refused before any is planned.
+    pub(crate) async fn plan(&self, request: &PlanRequest, most: usize) -> Result<Vec<Plan>, Failure> {
         let names = match &request.selector {
             None => request.nodes.clone(),
-            Some(selector) => self.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect(),
+            Some(selector) => self.selected(selector).await?,
         };
+        if names.len() > most {
+            let count = names.len();
+            return Err(Failure::Usage(format!(
+                "these are {count} nodes, and one command takes {most} at most; nothing was touched. Name or select some of \
+                 them at a time"
+            )));
+        }
         let mut plans = Vec::with_capacity(names.len());
-        for names in names.chunks(NODES_A_REQUEST) {
-            let piece = PlanRequest { nodes: names.to_vec(), selector: None, ..request.clone() };
-            plans.extend(self.plan_piece(&piece).await?);
+        for names in names.chunks(rotate_shared::plan::NODES_A_REQUEST) {
+            let planned = match (self.plan_piece(request, names).await, &request.selector) {
+                // Nodes of a fleet come and go: those that went since they were listed are not meant any more.
+                (Err(Failure::Problem(problem)), Some(selector)) if problem.code == Code::NotFound => {
+                    let still = self.selected(selector).await?;
+                    let names: Vec<_> = names.iter().filter(|name| still.contains(name)).cloned().collect();
+                    self.plan_piece(request, &names).await?
+                }
+                (planned, _) => planned?,
+            };
+            plans.extend(planned);
         }
         Ok(plans)
     }
 
-    async fn plan_piece(&self, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
-        let list: PlanList = self.call(Method::POST, "/v1/plans".to_owned(), Some(request)).await?;
+    async fn plan_piece(&self, request: &PlanRequest, names: &[String]) -> Result<Vec<Plan>, Failure> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let piece = PlanRequest { nodes: names.to_vec(), selector: None, ..request.clone() };
+        let list: PlanList = self.call(Method::POST, "/v1/plans".to_owned(), Some(&piece)).await?;
         Ok(list.items)
+    }
+
+    async fn selected(&self, selector: &str) -> Result<Vec<String>, Failure> {
+        Ok(self.nodes(Some(selector)).await?.items.into_iter().map(|node| node.name).collect())
     }
 
     /// Begins rotations, one a node.

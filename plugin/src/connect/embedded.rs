@@ -134,9 +134,9 @@ impl Embedded {
     /// # Errors
     ///
     /// The cluster cannot be reached or refuses, or there is no such node.
-    pub(crate) async fn plan(session: &Session, request: &PlanRequest) -> Result<Vec<Plan>, Failure> {
+    pub(crate) async fn plan(session: &Session, request: &PlanRequest, most: usize) -> Result<Vec<Plan>, Failure> {
         let embedded = Self::start(session, Role::Look).await?;
-        let plans = embedded.agent.plan(request).await;
+        let plans = embedded.agent.plan(request, most).await;
         embedded.end().await;
         plans
     }

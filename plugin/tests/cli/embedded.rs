@@ -308,3 +308,20 @@ fn looking_takes_no_lease_and_creates_nothing() {
     assert!(cluster.sim.get("namespaces", "", "kubectl-rotate").is_none());
     assert!(cluster.sim.list("leases").is_empty());
 }
+
+#[test]
+fn too_many_nodes_are_refused_before_anything_is_asked_or_created() {
+    let cluster = Cluster::bare();
+    for number in 0..1001 {
+        cluster.sim.add_node(rotate_sim::NodeSpec::new(&format!("n{number}")).label("pool", "web"));
+    }
+    let before = cluster.sim.list("namespaces").len();
+    let run = cluster.embedded(&["node", "-l", "pool=web", "--yes"]);
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("these are 1001 nodes") && run.stderr.contains("nothing was touched"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(cluster.sim.list("namespaces").len(), before);
+}

@@ -267,7 +267,10 @@ fn who_insists_is_held_up_by_nothing() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-rotate"));
     command.env_clear().args(["fleet", "--agent-url", "https://127.0.0.1:1", "--agent-ca"]).arg(&authority);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-    let writer = std::fs::OpenOptions::new().write(true).open(&authority).expect("it is read");
+    let (sender, opened) = channel();
+    // Until somebody reads it.
+    std::thread::spawn(move || sender.send(std::fs::OpenOptions::new().write(true).open(&authority)));
+    let writer = opened.recv_timeout(Duration::from_secs(20)).expect("it is read").expect("it can be written");
     let pause = || std::thread::sleep(Duration::from_millis(100));
     for _ in 0..2 {
         signal(&child, "-INT");

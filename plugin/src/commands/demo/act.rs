@@ -39,7 +39,7 @@ pub(super) async fn rotate(
     let agent = Agent::new(InProcess::new(engine.router()), clock);
     let nodes = vec![CANDIDATE.to_owned()];
     let request = PlanRequest { nodes: nodes.clone(), options: options.clone(), ..PlanRequest::default() };
-    for found in agent.plan(&request).await? {
+    for found in agent.plan(&request, 1).await? {
         tell(&format!("   plan  {}", story::broken(&plan::verdict(&found))))?;
     }
     let request = RotationRequest { nodes, options, ..RotationRequest::default() };

@@ -74,47 +74,68 @@ async fn an_agent_that_leaves_its_version_out_is_asked_for_it_once() {
     assert!(matches!(other.rotations().await, Err(Failure::OtherVersion(_))));
 }
 
-/// An agent of a fleet of this size that keeps what it was sent.
+/// An agent of a fleet that keeps what it was sent.
 #[derive(Debug)]
-struct Fleet(usize, Arc<Mutex<Vec<String>>>);
+struct Fleet {
+    size: usize,
+    /// So many go, the first of them, once they are listed.
+    go: usize,
+    log: Arc<Mutex<Vec<String>>>,
+}
 
 impl Transport for Fleet {
     fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
         async move {
             let sent = ask.body.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-            self.1.lock().expect("nobody panics with it").push(format!("{} {} {sent}", ask.method, ask.path));
+            let gone = if asked(&self.log).is_empty() { 0 } else { self.go };
+            self.log.lock().expect("nobody panics with it").push(format!("{} {} {sent}", ask.method, ask.path));
             let node = |number: usize| {
                 format!(
                     r#"{{"name":"n{number}","createdAt":"2026-01-01T00:00:00Z","ready":true,"schedulable":true,"provider":"unmanaged","allocatable":{{}}}}"#
                 )
             };
-            let nodes: Vec<_> = (0..self.0).map(node).collect();
-            let (kind, items) =
-                if ask.method == Method::GET { ("NodeList", nodes.join(",")) } else { ("PlanList", String::new()) };
-            let body = format!(r#"{{"apiVersion":"kubectl-rotate.dev/v1","kind":"{kind}","items":[{items}]}}"#);
+            let nodes: Vec<_> = (gone..self.size).map(node).collect();
+            let is_gone = (0..gone).any(|number| sent.contains(&format!("\"n{number}\"")));
+            let (status, body) = match ask.method {
+                Method::GET => (200, format!(r#""kind":"NodeList","items":[{}]"#, nodes.join(","))),
+                _ if is_gone => (404, r#""code":"NotFound","status":404,"title":"","detail":"not found""#.to_owned()),
+                _ => (200, r#""kind":"PlanList","items":[]"#.to_owned()),
+            };
+            let body = format!(r#"{{"apiVersion":"kubectl-rotate.dev/v1",{body}}}"#);
             let body = futures::stream::iter([Ok(Bytes::from(body))]).boxed();
-            Ok(Answer { status: 200, version: Some(OURS.to_owned()), retry_after: None, body })
+            Ok(Answer { status, version: Some(OURS.to_owned()), retry_after: None, body })
         }
         .boxed()
     }
 }
 
+/// An agent of a fleet, and what it was sent.
+fn fleet(size: usize, go: usize) -> (Agent, Arc<Mutex<Vec<String>>>) {
+    let log = Arc::default();
+    (Agent::new(Fleet { size, go, log: Arc::clone(&log) }, Clock::system()), log)
+}
+
+/// How many nodes each request for plans named.
+fn pieces(log: &Mutex<Vec<String>>) -> Vec<usize> {
+    let named = |body: &str| serde_json::from_str::<PlanRequest>(body).expect("a request").nodes.len();
+    asked(log).iter().filter_map(|ask| ask.strip_prefix("POST /v1/plans ")).map(named).collect()
+}
+
+fn selected() -> PlanRequest {
+    PlanRequest { selector: Some("pool=web".to_owned()), ..PlanRequest::default() }
+}
+
+fn named(count: usize) -> PlanRequest {
+    let nodes = (0..count).map(|number| format!("n{number}")).collect();
+    PlanRequest { nodes, ask_evictions: true, ..PlanRequest::default() }
+}
+
 #[tokio::test]
 async fn a_large_fleet_is_planned_in_pieces_and_a_small_one_at_once() {
     let planned = async |size: usize, request: PlanRequest| {
-        let log = Arc::default();
-        let agent = Agent::new(Fleet(size, Arc::clone(&log)), Clock::system());
-        agent.plan(&request).await.expect("it answers");
-        let asked = asked(&log);
-        let plans = asked.iter().filter_map(|ask| ask.strip_prefix("POST /v1/plans "));
-        let named = |body: &str| serde_json::from_str::<PlanRequest>(body).expect("a request").nodes.len();
-        (plans.map(named).collect::<Vec<_>>(), asked)
-    };
-    let selected = || PlanRequest { selector: Some("pool=web".to_owned()), ..PlanRequest::default() };
-    let named = |count| PlanRequest {
-        nodes: (0..count).map(|number: usize| format!("n{number}")).collect(),
-        ask_evictions: true,
-        ..PlanRequest::default()
+        let (agent, log) = fleet(size, 0);
+        agent.plan(&request, usize::MAX).await.expect("it answers");
+        (pieces(&log), asked(&log))
     };
     let (pieces, asked) = planned(120, selected()).await;
     assert_eq!((pieces, &*asked[0]), (vec![50, 50, 20], "GET /v1/nodes?selector=pool%3Dweb "));
@@ -125,6 +146,29 @@ async fn a_large_fleet_is_planned_in_pieces_and_a_small_one_at_once() {
     let (pieces, asked) = planned(0, named(51)).await;
     assert_eq!((pieces, asked.iter().all(|ask| ask.contains(r#""askEvictions":true"#))), (vec![50, 1], true));
     assert_eq!(planned(0, named(50)).await.0, [50]);
+}
+
+#[tokio::test]
+async fn more_nodes_than_may_be_are_refused_before_any_is_planned() {
+    for request in [selected(), named(11)] {
+        let (agent, log) = fleet(11, 0);
+        let refused = agent.plan(&request, 10).await.expect_err("too many");
+        assert!(refused.to_string().starts_with("these are 11 nodes, and one command takes 10 at most"), "{refused}");
+        assert_eq!((refused.exit_code(), pieces(&log)), (2, Vec::new()));
+        agent.plan(&request, 11).await.expect("so many may be");
+    }
+}
+
+#[tokio::test]
+async fn a_selected_node_that_goes_before_it_is_planned_is_left_out_and_a_named_one_is_missed() {
+    let (agent, log) = fleet(60, 2);
+    agent.plan(&selected(), usize::MAX).await.expect("the others are there");
+    assert_eq!(pieces(&log), [50, 48, 10]);
+    let (agent, _) = fleet(1, 1);
+    agent.plan(&selected(), usize::MAX).await.expect("there is none");
+    let (agent, _) = fleet(1, 1);
+    agent.nodes(None).await.expect("it answers");
+    assert!(matches!(agent.plan(&named(1), usize::MAX).await, Err(Failure::Problem(_))));
 }
 
 #[test]
