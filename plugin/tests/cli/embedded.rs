@@ -313,7 +313,7 @@ fn looking_takes_no_lease_and_creates_nothing() {
 fn too_many_nodes_are_refused_before_anything_is_asked_or_created() {
     let cluster = Cluster::bare();
     for number in 0..1001 {
-        cluster.sim.add_node(rotate_sim::NodeSpec::new(&format!("n{number}")).label("pool", "web"));
+        cluster.sim.add_node(rotate_sim::NodeSpec::new(format!("n{number}")).label("pool", "web"));
     }
     let before = cluster.sim.list("namespaces").len();
     let run = cluster.embedded(&["node", "-l", "pool=web", "--yes"]);
