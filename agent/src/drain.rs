@@ -2,5 +2,6 @@
 
 pub mod ask;
 pub mod blockers;
+pub mod deletion;
 pub mod evict;
 pub mod order;

@@ -339,7 +339,7 @@ pub(crate) struct RotationFlags {
     /// Go on without Pods that should have been gone for longer than this, 0 waits for all [default: 0]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) skip_wait_for_delete_timeout: Option<u64>,
-    /// Delete Pods instead of evicting them; bypasses PodDisruptionBudgets
+    /// Delete Pods instead of evicting them; bypasses PodDisruptionBudgets, and takes rights that the installed agent does not have by itself
     #[arg(long, switch(Switch::Ungiven))]
     pub(crate) disable_eviction: Option<bool>,
     /// How room is reserved: per-pod holds room for each Pod before it is evicted, single holds it for all in one place, none is a plain drain [default: per-pod]

@@ -117,7 +117,7 @@ fn never(pod: &Pod, pdb: &Pdb) -> Notice {
         object: object(pdb),
         message: format!("never allows an eviction: {limit}{of}, {}; it selects Pod {}", numbers(pdb), pod.path()),
         remedy: format!(
-            "add a replica or loosen the budget{unhealthy}; --disable-eviction deletes Pods past any budget"
+            "add a replica or loosen the budget{unhealthy}; --disable-eviction deletes Pods past any budget, where the agent may delete them"
         ),
     }
 }
@@ -132,7 +132,7 @@ fn many(pod: &Pod, pdbs: &[&Pdb]) -> Notice {
             names.len(),
             names.join(", ")
         ),
-        remedy: "narrow or delete all but one of them; --disable-eviction deletes Pods past any budget".to_owned(),
+        remedy: "narrow or delete all but one of them; --disable-eviction deletes Pods past any budget, where the agent may delete them".to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ use super::state::Api;
 use super::targets;
 use crate::cache::wanted::Hold;
 use crate::cache::{Node, Partition, feed};
-use crate::drain::ask;
+use crate::drain::{ask, deletion};
 use crate::provider::{About, ProviderObjects};
 use crate::rotation::scopes;
 use crate::surge::plan::{self, Planned};
@@ -59,7 +59,9 @@ pub(super) async fn plan(api: &Api, nodes: &[Arc<Node>], options: &Options) -> R
     let mut plans: Vec<Planned> = stream::iter(plans).buffered(AT_ONCE).try_collect().await?;
     let probed = api.probe.probe(&mut plans, options).await;
     probed.map_err(|error| Refusal::new(Code::UpstreamFailed, format!("failed to {error}")))?;
-    Ok(plans.into_iter().map(|planned| planned.plan).collect())
+    let mut plans: Vec<Plan> = plans.into_iter().map(|planned| planned.plan).collect();
+    deletion::check(&api.client, &mut plans, options).await;
+    Ok(plans)
 }
 
 /// Has Pods read, where not all of them are.

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaimVolumeSource, Pod, P
 use kube::api::{Api, ListParams};
 use kube::{Client, Config};
 use rotate_shared::{Code, NodeList, Phase, PlanList, Rotation, RotationList, names};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::harness::manifests::{IMAGE, create, install, post, token};
@@ -113,7 +113,9 @@ pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<(
     ensure!(codes.contains(&Code::NotLookedAt), "{codes:?}");
     let nodes: NodeList = operator.request(Request::get("/v1/nodes").body(Vec::new())?).await?;
     ensure!(nodes.items.iter().all(|node| node.pods.is_some() == (node.name == candidate)), "{nodes:#?}");
-    let begun = post::<RotationList>(&operator, "/v1/rotations", &body).await?.items.remove(0);
+    let deleting = json!({ "nodes": [candidate], "options": { "disableEviction": true } });
+    deletion_takes_a_right(&client, &operator, &deleting).await?;
+    let begun = post::<RotationList>(&operator, "/v1/rotations", &deleting).await?.items.remove(0);
     let end = succeeded(&operator, &begun).await?;
     let progress = end.progress;
     ensure!(progress.to_move > 0 && progress.landed == progress.to_move, "{end:#?}");
@@ -121,6 +123,7 @@ pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<(
 
     let account = format!("system:serviceaccount:{}:{}", names::NAMESPACE, names::AGENT);
     let requests = plane.audit().of(&account, before)?;
+    ensure!(!requests.iter().any(|request| request.resource() == "pods/eviction"), "its Pods are deleted");
     let pods = requests.iter().filter(|request| request.resource() == "pods" && !request.is_write());
     let lists: Vec<_> = pods.filter(|request| request.name().is_empty()).collect();
     ensure!(lists.iter().any(|list| list.verb == "watch" && list.uri.contains(&format!("nodeName%3D{candidate}"))));
@@ -132,6 +135,35 @@ pub(crate) async fn a_scoped_agent_reads_only_the_pods_it_works_on() -> Result<(
         ensure!(scoped && list.namespace() != "other", "{} {}", list.verb, list.uri);
     }
     Ok(())
+}
+
+/// Without evictions the manifests' rights do not suffice, which is told before anything is touched. What the runbook has
+/// grants the right that is missing.
+async fn deletion_takes_a_right(client: &Client, operator: &Client, deleting: &Value) -> Result<()> {
+    let blockers = async || -> Result<Vec<String>> {
+        let plans: PlanList = post(operator, "/v1/plans", deleting).await?;
+        let blockers = plans.items[0].blockers.iter();
+        Ok(blockers.map(|blocker| format!("{} {}", blocker.code, blocker.object)).collect())
+    };
+    let found = blockers().await?;
+    // One of the agent's own Pods is there, too.
+    let namespaces = [names::NAMESPACE, "shop"];
+    ensure!(found == namespaces.map(|namespace| format!("EvictionRefused Namespace {namespace}")), "{found:?}");
+    let refused = post::<RotationList>(operator, "/v1/rotations", deleting).await;
+    ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 422), "{refused:?}");
+    let rbac = "rbac.authorization.k8s.io";
+    for namespace in namespaces {
+        let metadata = json!({ "name": "rotate-agent-deletes", "namespace": namespace });
+        let role = json!({ "apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata,
+            "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["delete"] }] });
+        let binding = json!({ "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": rbac, "kind": "Role", "name": "rotate-agent-deletes" },
+            "subjects": [{ "kind": "ServiceAccount", "name": names::AGENT, "namespace": names::NAMESPACE }] });
+        for object in [role, binding] {
+            create(client, &object).await.with_context(|| format!("failed to create {object}"))?;
+        }
+    }
+    eventually("the API server to know the right", SOON, async || Ok(blockers().await?.is_empty().then_some(()))).await
 }
 
 /// A control plane of its own, because the manifests' namespaces are there once; three Pods of `web`, and what else is wanted,

@@ -177,7 +177,8 @@ impl Memory {
                 (SignedDuration::from_secs(5), Code::Terminating, object, message)
             }
             Answer::Refused { status, message } => {
-                let message = format!("its eviction is refused ({status}): {message}");
+                let act = if eviction.bypass { "deletion" } else { "eviction" };
+                let message = format!("its {act} is refused ({status}): {message}");
                 (backoff(count, uid), Code::EvictionRefused, object, message)
             }
         };
