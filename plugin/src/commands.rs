@@ -48,10 +48,13 @@ pub(crate) fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
             Ok(exit::USAGE)
         }
     };
-    ended.unwrap_or_else(|failure| {
-        console.failure(&failure);
-        failure.exit_code()
-    })
+    ended.unwrap_or_else(|failure| told(console, &failure))
+}
+
+/// Says why a command failed; gives its exit code.
+fn told(console: Console, failure: &Failure) -> u8 {
+    console.failure(failure);
+    failure.exit_code()
 }
 
 fn run(mut cli: Cli, console: Console) -> Ended {
@@ -64,6 +67,7 @@ fn run(mut cli: Cli, console: Console) -> Ended {
     };
     log(connection.verbosity);
     let console = if connection.verbosity > 0 { console.without_live() } else { console };
+    let console = console.leading_by(cli.agent.again() + &connection.again());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -96,7 +100,7 @@ fn run(mut cli: Cli, console: Console) -> Ended {
     });
     // A read of stdin that nobody will answer must not hold the exit up.
     runtime.shutdown_background();
-    ended
+    Ok(ended.unwrap_or_else(|failure| told(console, &failure)))
 }
 
 /// Logs to stderr as `-v` asks: requests from 6, their bodies from 8.

@@ -109,7 +109,7 @@ fn not_blocked(console: &Console, plans: &[Plan]) -> Result<(), Failure> {
         return Ok(());
     }
     for plan in blocked.iter().take(FEW) {
-        console.prose(text::blocked(plan));
+        console.prose(console.led(&text::blocked(plan)).into_owned());
     }
     let names: Vec<_> = blocked.iter().take(FEW).map(|plan| format!("node/{}", plan.node)).collect();
     let mut names = names.join(", ");
@@ -129,7 +129,7 @@ async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Fai
     }
     for plan in plans {
         if plans.len() <= FEW {
-            console.prose(text::verdict(plan));
+            console.prose(console.led(&text::verdict(plan)).into_owned());
         }
         for warning in &plan.warnings {
             console.warning(&format!("{}: {}", warning.object, warning.message));

@@ -114,15 +114,18 @@ pub(super) fn print(console: &Console, plans: &[Plan], target: &Target, printing
         (Format::Yaml, [plan]) if target.is_single() => format::yaml(plan),
         (Format::Yaml, _) => format::yaml(&list()),
         (Format::Name, plans) => plans.iter().map(|plan| format!("node/{}\n", plan.node)).collect(),
-        (Format::Table | Format::Wide, [plan]) => console.folded(text::text(plan, printing.format == Format::Wide)),
+        (Format::Table | Format::Wide, [plan]) => {
+            console.folded(console.led(&text::text(plan, printing.format == Format::Wide)).into_owned())
+        }
         (Format::Wide, plans) => {
-            let texts: Vec<_> = plans.iter().map(|plan| console.folded(text::text(plan, true))).collect();
+            let texts: Vec<_> =
+                plans.iter().map(|plan| console.folded(console.led(&text::text(plan, true)).into_owned())).collect();
             texts.join("\n────\n\n")
         }
         (Format::Table, plans) => {
             let mut text = text::table(plans, printing.headers);
             for plan in plans.iter().filter(|plan| !plan.blockers.is_empty()) {
-                text.push_str(&format!("\n{}\n", console.folded(text::blocked(plan))));
+                text.push_str(&format!("\n{}\n", console.folded(console.led(&text::blocked(plan)).into_owned())));
             }
             text
         }

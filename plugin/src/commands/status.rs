@@ -144,7 +144,7 @@ pub(super) fn print(
         (Format::Yaml, [rotation]) if single => format::yaml(rotation),
         (Format::Yaml, _) => format::yaml(&list()),
         (Format::Name, rotations) => rotations.iter().map(|rotation| format!("rotation/{}\n", rotation.id)).collect(),
-        (Format::Table, [rotation]) if single => console.folded(text::detail(rotation, now)),
+        (Format::Table, [rotation]) if single => console.folded(console.led(&text::detail(rotation, now)).into_owned()),
         (Format::Table, rotations) => text::table(rotations, now, false, printing.headers),
         (Format::Wide, rotations) => text::table(rotations, now, true, printing.headers),
     };

@@ -208,15 +208,23 @@ async fn idle(session: &Session, client: &Client) -> Result<(), Failure> {
     let Some(before) = read().await else { return Ok(()) };
     session.clock.sleep(RENEWS).await;
     match read().await {
-        Some(rival) if rival != before => Err(at_work(&rival.holder)),
+        Some(rival) if rival != before => Err(at_work(session, &rival.holder)),
         _ => Ok(()),
     }
 }
 
-fn at_work(holder: &str) -> Failure {
-    Failure::Blocked(format!(
-        "{holder} holds the Lease and renews it: another agent is at work. Use it, without --embedded"
-    ))
+/// What to do depends on whose it is: a command's agent cannot be asked by another one.
+fn at_work(session: &Session, holder: &str) -> Failure {
+    let installed = holder.strip_prefix(names::AGENT).is_some_and(|rest| rest.starts_with('-'));
+    Failure::Blocked(if installed {
+        format!("{holder} holds the Lease and renews it: another agent is at work. Use it, without --embedded")
+    } else {
+        format!(
+            "{holder} holds the Lease and renews it: another command with --embedded is at work, and one at a time can be. \
+             Wait until it has ended; until then, see what it does with: kubectl rotate status{}",
+            session.flags_again()
+        )
+    })
 }
 
 /// Waits for the Lease: from an agent that is at work it is not to be had, but one that died let nobody know.
@@ -237,7 +245,7 @@ async fn leads(session: &Session, engine: &Engine) -> Result<(), Failure> {
             continue;
         };
         if alive {
-            return Err(at_work(&holder));
+            return Err(at_work(session, &holder));
         }
         let now = session.clock.now();
         let waited = now.duration_since(began);

@@ -26,6 +26,8 @@ pub(crate) struct Console {
     margin: Option<usize>,
     /// How our own commands are told.
     called: Called,
+    /// The flags that lead to the same agent again: an agent that names a command does not know them.
+    again: &'static str,
 }
 
 impl Console {
@@ -43,7 +45,19 @@ impl Console {
             columns: columns(&io::stdout(), ::console::Term::stdout()),
             margin: columns(&io::stderr(), ::console::Term::stderr()),
             called,
+            again: "",
         }
+    }
+
+    /// The same for an agent that these flags lead to.
+    pub(crate) fn leading_by(self, again: String) -> Self {
+        // There is one session a process.
+        Self { again: again.leak(), ..self }
+    }
+
+    /// What an agent says, with the flags that lead to it behind each command of ours that it names.
+    pub(crate) fn led<'text>(&self, text: &'text str) -> Cow<'text, str> {
+        led(text, self.again)
     }
 
     /// The same without lines that change in place: something else writes there too.
@@ -145,10 +159,13 @@ impl Console {
     /// The failure's line.
     pub(crate) fn failure(&self, failure: &Failure) {
         if let Some(line) = failure.line() {
-            self.prose(line);
+            self.prose(match failure {
+                Failure::Problem(_) => self.led(&line).into_owned(),
+                _ => line,
+            });
         }
         for blocker in failure.blockers() {
-            self.note(&folded(self.worded(&notice(blocker)).into_owned(), self.margin));
+            self.note(&folded(self.worded(&self.led(&notice(blocker))).into_owned(), self.margin));
         }
     }
 
@@ -188,6 +205,29 @@ fn folded(text: String, columns: Option<usize>) -> String {
     }
 }
 
+/// Commands that need an agent, which these flags lead to.
+const ASKING: [&str; 7] = ["node", "status", "cancel", "pause", "resume", "plan", "fleet"];
+
+/// A text with these flags behind each command of ours that asks an agent.
+fn led<'text>(text: &'text str, again: &str) -> Cow<'text, str> {
+    const COMMAND: &str = "kubectl rotate ";
+    if again.is_empty() || !text.contains(COMMAND) {
+        return Cow::Borrowed(text);
+    }
+    let mut pieces = text.split(COMMAND);
+    let mut led = pieces.next().unwrap_or_default().to_owned();
+    for after in pieces {
+        led.push_str(COMMAND);
+        let verb = after.split(|next: char| !next.is_alphanumeric()).next().unwrap_or_default();
+        // A command ends with its line, or where a sentence goes on.
+        let ends = after.find(['\n', ';', ',', ')', '\'', '"']).unwrap_or(after.len());
+        let command = after[..ends].trim_end_matches(['.', ' ']);
+        let again = if ASKING.contains(&verb) { again } else { "" };
+        led.push_str(&format!("{command}{again}{}", &after[command.len()..]));
+    }
+    Cow::Owned(led)
+}
+
 /// A blocker or warning on a line, with its remedy below.
 pub(crate) fn notice(notice: &Notice) -> String {
     let mut text = format!("  {}: {}: {}", notice.code, escape::line(&notice.object), escape::line(&notice.message));
@@ -196,4 +236,28 @@ pub(crate) fn notice(notice: &Notice) -> String {
         text.push_str(&escape::line(&notice.remedy));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_an_agent_are_told_with_the_flags_that_lead_to_it() {
+        let again = " --embedded --context a";
+        for (said, told) in [
+            ("kubectl rotate resume ccaa5a43cb", "kubectl rotate resume ccaa5a43cb --embedded --context a"),
+            (
+                "see it with: kubectl rotate status 1 -w; or wait",
+                "see it with: kubectl rotate status 1 -w --embedded --context a; or wait",
+            ),
+            ("a (kubectl rotate cancel 1).\nb", "a (kubectl rotate cancel 1 --embedded --context a).\nb"),
+            // It asks no agent.
+            ("kubectl rotate install --apply", "kubectl rotate install --apply"),
+            ("kubectl uncordon a", "kubectl uncordon a"),
+        ] {
+            assert_eq!(led(said, again), told);
+            assert_eq!(led(said, ""), said);
+        }
+    }
 }

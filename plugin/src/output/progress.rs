@@ -59,7 +59,7 @@ impl Progress {
         for line in lines.iter().filter(|line| !before.contains(&line.key)) {
             // Where lines change in place, only what lasts is said.
             if self.frame.is_none() || line.lasts {
-                self.console.prose(line.text.clone());
+                self.console.prose(self.console.led(&line.text).into_owned());
             }
         }
         true
@@ -90,7 +90,8 @@ impl Progress {
             .into_iter()
             .map(|line| {
                 // A line that breaks is not taken away whole: where its longer form has no room it stays as it is.
-                let worded = self.console.worded(&line);
+                let led = self.console.led(&line);
+                let worded = self.console.worded(&led);
                 if worded.chars().count() < columns { worded.into_owned() } else { line }
             })
             .collect();

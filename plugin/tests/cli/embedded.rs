@@ -145,8 +145,13 @@ fn who_may_not_read_pods_is_told_so_and_not_kept_waiting() {
     refused("cluster", all);
 }
 
-/// A Lease that somebody else held last, long ago.
+/// A Lease that an installed agent held last, long ago.
 fn held(cluster: &Cluster, seconds: u32) {
+    held_by(cluster, "rotate-agent-abc", seconds);
+}
+
+/// A Lease that somebody else held last, long ago.
+fn held_by(cluster: &Cluster, holder: &str, seconds: u32) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubectl-rotate"}});
     cluster.sim.create(namespace);
     let then = "2026-01-02T03:04:05.000000Z";
@@ -154,15 +159,15 @@ fn held(cluster: &Cluster, seconds: u32) {
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "rotate-agent", "namespace": "kubectl-rotate"},
         "spec": {
-            "holderIdentity": "rotate-agent-abc", "leaseDurationSeconds": seconds, "acquireTime": then, "renewTime": then,
+            "holderIdentity": holder, "leaseDurationSeconds": seconds, "acquireTime": then, "renewTime": then,
         },
     }));
 }
 
-#[test]
-fn another_holder_of_the_lease_that_is_at_work_is_named() {
+/// How a command with an agent inside it ends while this holder renews the Lease.
+fn refused_beside(holder: &str) -> (Cluster, String) {
     let cluster = Cluster::with_room(true);
-    held(&cluster, 15);
+    held_by(&cluster, holder, 15);
     let (sim, done) = (cluster.sim.clone(), Arc::new(AtomicBool::new(false)));
     let over = Arc::clone(&done);
     let renewing = std::thread::spawn(move || {
@@ -179,11 +184,28 @@ fn another_holder_of_the_lease_that_is_at_work_is_named() {
     done.store(true, Ordering::Relaxed);
     renewing.join().expect("it ends");
     assert_eq!(run.code, Some(3), "{}", run.stderr);
-    let told =
-        "error: rotate-agent-abc holds the Lease and renews it: another agent is at work. Use it, without --embedded\n";
-    assert!(run.stderr.ends_with(told), "{}", run.stderr);
     assert!(!cluster.is_cordoned("w1"));
     assert!(cluster.sim.get("priorityclasses", "", "rotate-placeholder").is_none(), "nothing was touched");
+    (cluster, run.stderr)
+}
+
+#[test]
+fn another_holder_of_the_lease_that_is_at_work_is_named() {
+    let (_cluster, told) = refused_beside("rotate-agent-abc");
+    let why =
+        "error: rotate-agent-abc holds the Lease and renews it: another agent is at work. Use it, without --embedded\n";
+    assert!(told.ends_with(why), "{told}");
+}
+
+#[test]
+fn another_command_that_holds_the_lease_is_waited_for_as_no_agent_may_be_installed() {
+    let (cluster, told) = refused_beside("laptop-281f4a");
+    let why = format!(
+        "error: laptop-281f4a holds the Lease and renews it: another command with --embedded is at work, and one at a time \
+         can be. Wait until it has ended; until then, see what it does with: kubectl rotate status --embedded --server {}\n",
+        cluster.server
+    );
+    assert!(told.ends_with(&why), "{told}");
 }
 
 #[test]
@@ -277,6 +299,9 @@ fn ctrl_c_pauses_and_the_same_command_goes_on() {
     assert!(first.stderr.contains("Nothing runs while this command is away"), "{}", first.stderr);
     let status = cluster.embedded(&["status", "node/w1"]);
     assert!(status.stdout.contains("Phase:       Surging, paused\n"), "{}", status.stdout);
+    let resume =
+        status.stdout.lines().find(|line| line.starts_with("      → kubectl rotate resume ")).expect("a remedy");
+    assert!(resume.ends_with(&format!(" --embedded --server {}", cluster.server)), "{resume}");
     cluster.sim.add_node(NodeSpec::new("w4"));
     let second = cluster.embedded(&["node", "w1", "--yes"]);
     assert_eq!((second.code, second.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", second.stderr);
