@@ -39,9 +39,15 @@ pub(super) async fn run(session: &Session, args: &CancelArgs) -> Ended {
     if printing.format == Format::Table {
         for rotation in &asked.done {
             session.console.data(&format!("rotation/{} cancelled\n", rotation.id))?;
-            session.console.note(&meaning(rotation, args.uncordon, &session.cluster_again()));
+            let meaning = meaning(rotation, args.uncordon, &session.cluster_again());
+            let of = of(rotation, &meaning, reference.is_batch());
+            session.console.note(&format!("{of}{meaning}"));
             for pod in &rotation.moved {
                 session.console.note(&format!("  moved: {pod}"));
+            }
+            if moved_later(rotation) {
+                let again = session.flags_again();
+                session.console.note(&format!("  what moved: kubectl rotate status {}{again}", rotation.id));
             }
         }
     } else {
@@ -75,6 +81,17 @@ async fn conclude(session: &Session, connected: &Connected, rotations: &mut [Rot
 /// Whether there may be something that is not put back.
 fn ends(phase: Phase) -> bool {
     !matches!(phase, Phase::Queued | Phase::Cancelled | Phase::Surging | Phase::RollingBack | Phase::RolledBack)
+}
+
+/// Whose end it is, where several are told of and the text does not say it.
+fn of(rotation: &Rotation, meaning: &str, several: bool) -> String {
+    let node = format!("node/{}", rotation.node);
+    if several && !meaning.contains(&node) { format!("{node}: ") } else { String::new() }
+}
+
+/// Whether the Pods that moved are listed only once the agent has said how it ends.
+fn moved_later(rotation: &Rotation) -> bool {
+    ends(rotation.phase) && rotation.outcome.is_none() && rotation.progress.evicted > 0 && rotation.moved.is_empty()
 }
 
 /// What the end means for the cluster.
@@ -139,5 +156,23 @@ mod tests {
             "No Pod had been evicted, and none will be. node/worker-1 cancelled; the node stays cordoned. To lift the \
              cordon: kubectl uncordon worker-1 --context a"
         );
+    }
+
+    #[test]
+    fn of_several_each_is_told_with_its_node() {
+        let queued = Rotation { phase: Phase::Cancelled, ..rotation() };
+        assert_eq!(of(&queued, &meaning(&queued, false, ""), true), "node/worker-1: ");
+        assert_eq!(of(&queued, &meaning(&queued, false, ""), false), "");
+        let found = stopped("cancelled; the node stays cordoned", 1);
+        assert_eq!(of(&found, &meaning(&found, false, ""), true), "");
+    }
+
+    #[test]
+    fn where_what_moved_is_not_listed_yet_it_is_said_where_it_will_be() {
+        let open = Rotation { phase: Phase::Draining, outcome: None, moved: Vec::new(), ..stopped("", 2) };
+        assert!(moved_later(&open));
+        assert!(!moved_later(&Rotation { moved: vec!["Pod shop/a".to_owned()], ..open.clone() }));
+        assert!(!moved_later(&Rotation { progress: Progress::default(), ..open }));
+        assert!(!moved_later(&stopped("cancelled", 2)));
     }
 }

@@ -41,6 +41,8 @@ pub(super) async fn run(session: &Session, args: &IdArgs, hold: Hold) -> Ended {
                 rotation.node,
                 session.flags_again()
             ));
+        } else if reference.is_batch() {
+            session.console.note(&format!("  node/{}", rotation.node));
         }
     }
     Ok(asked.end(&session.console))

@@ -57,7 +57,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     }
     let connected = session.connect(Role::Act { consent: args.yes }).await?;
     if connected.embedded {
-        let taken_up = embedded::resume(session, &connected.agent, &args.target);
+        let taken_up = embedded::resume(session, &connected.agent, &args.target, &args.options);
         let meaning = "while what was left was taken up; the same command again goes on";
         if let Some(rotations) = session.until_interrupted(meaning, taken_up).await? {
             return wait(session, &connected, rotations, &args).await;

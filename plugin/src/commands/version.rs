@@ -26,7 +26,12 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
         return Err(Failure::Usage("--output must be 'yaml' or 'json'".to_owned()));
     }
     // The agent's version is wanted even where it is one that this program would not work with.
-    let agent_version = if args.client { None } else { of_agent(session).await? };
+    let (agent_version, failure) = match if args.client { Ok(None) } else { of_agent(session).await } {
+        Ok(version) => (version, None),
+        // What is contradictory is no question.
+        Err(failure @ Failure::Usage(_)) => return Err(failure),
+        Err(failure) => (None, Some(failure)),
+    };
     let versions = Versions { client_version: VersionInfo::current(), agent_version };
     let text = match printing.format {
         Format::Json => format::json(&versions),
@@ -40,24 +45,22 @@ pub(super) async fn run(session: &Session, args: &VersionArgs) -> Ended {
         }
     };
     session.console.formatted(printing.format, &text)?;
-    Ok(exit::DONE)
+    failure.map_or(Ok(exit::DONE), Err)
 }
 
-/// The agent's version. That there is no agent, or no cluster, is no failure of this program's own version.
+/// The agent's version. That there is no agent, or no cluster, is no failure of this program's own version, and said.
 async fn of_agent(session: &Session) -> Result<Option<VersionInfo>, Failure> {
-    let named = session.agent.agent_url.is_some();
-    let agent = match session.remote_agent(Account::Viewer).await {
-        Ok(Some(agent)) => agent,
-        Ok(None) => return Ok(None),
-        Err(Failure::Cluster(_)) if !named => return Ok(None),
-        Err(failure) => return Err(failure),
+    let asked = async {
+        match session.remote_agent(Account::Viewer).await? {
+            Some(agent) => agent.version().await.map(Some),
+            None => Ok(None),
+        }
     };
-    match agent.version().await {
-        Ok(version) => Ok(Some(version)),
-        Err(failure) if named => Err(failure),
-        Err(failure) => {
+    match asked.await {
+        Err(failure) if session.agent.agent_url.is_none() && !matches!(failure, Failure::Usage(_)) => {
             session.console.note(&format!("The version of the agent is not known: {failure}"));
             Ok(None)
         }
+        asked => asked,
     }
 }

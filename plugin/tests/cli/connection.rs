@@ -158,8 +158,11 @@ fn what_a_credential_plugin_that_fails_has_printed_is_not_told() {
         });
         let file = kubeconfig("http://127.0.0.1:1", json!({}), json!({ "exec": exec }));
         let run = rotate(&["status", "--kubeconfig", path(&file)]);
-        let told = format!("error: the kubeconfig cannot be used: credential plugin /bin/sh: {why}\n");
-        assert_eq!((run.code, run.stderr), (Some(1), told));
+        let why = format!("the kubeconfig cannot be used: credential plugin /bin/sh: {why}\n");
+        assert_eq!((run.code, run.stderr), (Some(1), format!("error: {why}")));
+        let run = rotate(&["version", "--kubeconfig", path(&file)]);
+        let told = format!("The version of the agent is not known: {why}");
+        assert_eq!((run.code, run.stdout.lines().count(), run.stderr), (Some(0), 1, told));
     }
 }
 

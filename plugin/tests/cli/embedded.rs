@@ -302,10 +302,19 @@ fn ctrl_c_pauses_and_the_same_command_goes_on() {
     let resume =
         status.stdout.lines().find(|line| line.starts_with("      → kubectl rotate resume ")).expect("a remedy");
     assert!(resume.ends_with(&format!(" --embedded --server {}", cluster.server)), "{resume}");
+    let other = cluster.embedded(&["node", "w1", "--yes", "--then=delete"]);
+    assert_eq!(other.code, Some(2), "{}", other.stderr);
+    assert!(
+        other.stderr.contains(" of node/w1 was begun with --then=keep and goes on like that: "),
+        "{}",
+        other.stderr
+    );
     cluster.sim.add_node(NodeSpec::new("w4"));
-    let second = cluster.embedded(&["node", "w1", "--yes"]);
+    let second = cluster.embedded(&["node", "w1", "--yes", "--force", "--surge=per-pod"]);
     assert_eq!((second.code, second.stdout.as_str()), (Some(0), "node/w1 rotated\n"), "{}", second.stderr);
     assert!(second.stderr.contains("Going on with rotation/"), "{}", second.stderr);
+    let told = " of node/w1 as it was asked for then; not taken: --force.\n";
+    assert!(second.stderr.contains(told), "{}", second.stderr);
 }
 
 #[test]

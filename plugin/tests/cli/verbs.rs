@@ -162,9 +162,17 @@ fn a_batch_is_cancelled_as_a_whole_and_what_is_over_is_no_failure() {
     let begun: serde_json::Value = serde_json::from_str(&begun.stdout).expect("JSON");
     let batch = format!("batch/{}", begun["items"][0]["batch"].as_str().expect("they are a batch"));
     assert_eq!(cluster.rotate(&["pause", &batch, "-o", "name"]).stdout.lines().count(), 2);
+    let resumed = cluster.rotate(&["resume", &batch]);
+    assert_eq!(resumed.stdout.lines().filter(|line| line.ends_with(" resumed")).count(), 2, "{}", resumed.stdout);
+    let mut nodes: Vec<_> = resumed.stderr.lines().collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["  node/w1", "  node/w2"]);
     let cancelled = cluster.rotate(&["cancel", &batch]);
     assert_eq!((cancelled.code, cancelled.stdout.lines().count()), (Some(0), 2), "{}", cancelled.stderr);
-    assert!(cancelled.stderr.contains("Nothing had been touched."), "{}", cancelled.stderr);
+    let mut told: Vec<_> = cancelled.stderr.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    told.sort_unstable();
+    assert_eq!(told, ["node/w1:", "node/w2:"], "{}", cancelled.stderr);
+    assert!(cancelled.stderr.contains(": Nothing had been touched."), "{}", cancelled.stderr);
     assert_eq!(cluster.rotate(&["status", &batch, "-w"]).code, Some(6), "one was queued, and one is rolled back");
     let again = cluster.rotate(&["cancel", &batch]);
     assert_eq!((again.code, again.stdout.as_str(), again.stderr.as_str()), (Some(0), "", "All of them are over.\n"));
