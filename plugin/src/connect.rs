@@ -49,11 +49,11 @@ const THOUGHT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransportError {
     /// The address is none.
-    #[error("the agent's address {url:?} is not one: {reason}")]
+    #[error("the agent's address {url:?} is {reason}")]
     Address {
         /// As given.
         url: String,
-        /// Why not.
+        /// What it is instead.
         reason: String,
     },
     /// What the agent's certificate is to be checked with cannot be used.
@@ -120,6 +120,11 @@ pub(crate) struct Answer {
 pub(crate) trait Transport: std::fmt::Debug + Send + Sync {
     /// Sends. An answer with any status is no error.
     fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>>;
+
+    /// What it means that nothing came of a request within so many seconds.
+    fn late(&self, seconds: f64) -> Failure {
+        Failure::AgentUnreachable(format!("the agent did not answer within {seconds} s"))
+    }
 }
 
 // === impl Ask ===

@@ -2,6 +2,7 @@
 //! [`connect`](crate::connect)'s business.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) connection: ConnectionFlags,
     /// Whether a person wants out.
     pub(crate) interrupts: Interrupts,
+    /// Whether objects for an agent in this process were created.
+    created: AtomicBool,
     at_end: Mutex<Vec<BoxFuture<'static, ()>>>,
 }
 
@@ -51,6 +54,7 @@ impl Session {
             agent,
             connection,
             interrupts: Interrupts::listen(),
+            created: AtomicBool::new(false),
             at_end: Mutex::default(),
         }
     }
@@ -68,9 +72,31 @@ impl Session {
             answer = asked => answer.unwrap_or_else(|error| Err(Failure::Other(format!("read the answer: {error}")))),
             () = self.interrupts.times(1) => {
                 self.console.note("");
-                Err(Failure::Interrupted(UNBEGUN.to_owned()))
+                Err(Failure::Interrupted(self.unbegun().to_owned()))
             }
         }
+    }
+
+    /// From now on there are objects in the cluster that were not there before.
+    pub(crate) fn has_created(&self) {
+        self.created.store(true, Ordering::Relaxed);
+    }
+
+    /// What an interruption means as long as no rotation was begun.
+    pub(crate) fn unbegun(&self) -> &'static str {
+        match self.created.load(Ordering::Relaxed) {
+            true => "before a rotation was begun; the objects that the agent needs were created and stay",
+            false => UNBEGUN,
+        }
+    }
+
+    /// What a no to the question means as long as no rotation was begun.
+    pub(crate) fn unconfirmed(&self) -> Failure {
+        Failure::Usage(match self.created.load(Ordering::Relaxed) {
+            true => "not confirmed; no rotation was begun, the objects that the agent needs were created and stay"
+                .to_owned(),
+            false => "not confirmed; nothing was touched".to_owned(),
+        })
     }
 
     /// Takes a step, until a person wants out of it: then it is given up, and this is what that means. It may be nothing.

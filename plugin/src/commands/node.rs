@@ -63,7 +63,7 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
             return wait(session, &connected, rotations, &args).await;
         }
     }
-    let plans = session.until_interrupted(UNBEGUN, connected.agent.plan(&request, NODES_A_REQUEST)).await?;
+    let plans = session.until_interrupted(session.unbegun(), connected.agent.plan(&request, NODES_A_REQUEST)).await?;
     if plans.is_empty() {
         session.console.note("No nodes found");
         return Ok(exit::DONE);
@@ -142,11 +142,7 @@ async fn consent(session: &Session, plans: &[Plan], yes: bool) -> Result<(), Fai
             format!("Rotate these {} nodes?", plans.len())
         }
     };
-    if yes || session.confirm(&question).await? {
-        Ok(())
-    } else {
-        Err(Failure::Usage("not confirmed; nothing was touched".to_owned()))
-    }
+    if yes || session.confirm(&question).await? { Ok(()) } else { Err(session.unconfirmed()) }
 }
 
 async fn wait(session: &Session, connected: &Connected, rotations: Vec<Rotation>, args: &args::Node) -> Ended {

@@ -159,7 +159,10 @@ impl Agent {
     /// The rotations that are meant: one by id, all of a batch, the live or last one of a node.
     pub(crate) async fn find(&self, reference: &RotationRef) -> Result<Vec<Rotation>, Failure> {
         let found = match reference {
-            RotationRef::Id(id) => return Ok(vec![self.rotation(id).await?]),
+            RotationRef::Id(id) => {
+                let found = self.rotation(id).await.map_err(|failure| perhaps_a_node(failure, id))?;
+                return Ok(vec![found]);
+            }
             RotationRef::Batch(batch) => self.filtered(&format!("?batch={}", encoded(batch))).await?,
             RotationRef::Node(name) => {
                 // Live ones first, then the newest.
@@ -277,6 +280,9 @@ impl Agent {
                 break answer;
             }
             let refused = refusal(answer.status, &answer.body);
+            if is_unknown_path(&refused, &ask.path) {
+                return Err(other_port(&ask.path));
+            }
             let starting = put_off.starting(&refused);
             let wait = starting.or_else(|| put_off.busy(&refused, answer.status, answer.retry_after, &ask));
             let Some(wait) = wait else { return Err(refused) };
@@ -298,10 +304,9 @@ impl Agent {
         };
         match self.patience {
             None => answered.await,
-            Some(patience) => tokio::time::timeout(patience, answered).await.unwrap_or_else(|_| {
-                let seconds = patience.as_secs_f64();
-                Err(Failure::AgentUnreachable(format!("the agent did not answer within {seconds} s")))
-            }),
+            Some(patience) => tokio::time::timeout(patience, answered)
+                .await
+                .unwrap_or_else(|_| Err(self.transport.late(patience.as_secs_f64()))),
         }
     }
 
@@ -398,6 +403,34 @@ impl PutOff {
         tracing::debug!("agent {}: {status}, to be asked again in {} s", ask.path, wait.as_secs());
         (self.waited <= BUSY).then(|| wait.max(AGAIN))
     }
+}
+
+/// What is not found and looks like no id may be the name of a node.
+fn perhaps_a_node(failure: Failure, id: &str) -> Failure {
+    let is_id = id.len() == 10 && id.chars().all(|c| c.is_ascii_hexdigit());
+    match failure {
+        Failure::Problem(mut problem) if problem.code == Code::NotFound && !is_id => {
+            problem.detail.push_str(&format!("; the one of a node is node/{id}"));
+            Failure::Problem(problem)
+        }
+        failure => failure,
+    }
+}
+
+/// Whether the agent has no such path at all.
+fn is_unknown_path(refused: &Failure, path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    matches!(refused, Failure::Problem(problem)
+        if problem.code == Code::NotFound && problem.detail == format!("path {path:?} not found"))
+}
+
+/// An agent whose version fits has every path, on its control port.
+fn other_port(path: &str) -> Failure {
+    Failure::AgentUnreachable(format!(
+        "the agent has no {} there: it is its ops port, and what is meant is its control port, {} unless told otherwise",
+        path.split('?').next().unwrap_or_default(),
+        rotate_shared::names::CONTROL_PORT
+    ))
 }
 
 /// What an answer that is no success says.

@@ -121,7 +121,7 @@ impl Embedded {
             }
             ready(session, &engine, &agent).await
         };
-        if let Err(failure) = session.until_interrupted(UNBEGUN, takes_up).await {
+        if let Err(failure) = session.until_interrupted(session.unbegun(), takes_up).await {
             // The next command need not wait for the Lease.
             engine.shutdown().await;
             return Err(failure);
@@ -291,7 +291,9 @@ async fn create(
         return Err(Failure::Usage("not confirmed; nothing was touched".to_owned()));
     }
     let created = async { bootstrap::create(client, missing).await.map_err(|error| refused(error, server)) };
-    session.until_interrupted("before a rotation was begun; the objects may be there", created).await
+    session.until_interrupted("before a rotation was begun; the objects may be there", created).await?;
+    session.has_created();
+    Ok(())
 }
 
 fn refused(error: BootstrapError, server: &str) -> Failure {

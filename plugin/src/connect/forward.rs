@@ -11,6 +11,7 @@
 
 mod pods;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -51,6 +52,10 @@ pub(crate) struct Forward {
 struct Shared {
     pods: Box<dyn Pods>,
     namespace: String,
+    /// Where the API server is, as it may be repeated.
+    server: String,
+    /// Whether a forward was ever set up.
+    reached: AtomicBool,
     /// Ready Pods that have not failed since they were listed.
     known: Mutex<Vec<String>>,
     /// Connections that wait for a request.
@@ -86,11 +91,13 @@ impl Forward {
     /// To the agents in this namespace, with tokens of this source. Asks nobody yet.
     pub(crate) fn new(cluster: ApiServer, namespace: String, source: Source) -> Self {
         let role = source.role();
-        Self::over(Box::new(KubePods::new(cluster, namespace.clone(), role)), namespace, source)
+        let server = cluster.server.clone();
+        Self::over(Box::new(KubePods::new(cluster, namespace.clone(), role)), namespace, server, source)
     }
 
-    fn over(pods: Box<dyn Pods>, namespace: String, source: Source) -> Self {
-        let shared = Shared { pods, namespace, known: Mutex::default(), idle: Mutex::default() };
+    fn over(pods: Box<dyn Pods>, namespace: String, server: String, source: Source) -> Self {
+        let (known, idle) = Default::default();
+        let shared = Shared { pods, namespace, server, reached: AtomicBool::new(false), known, idle };
         Self { shared: Arc::new(shared), source }
     }
 
@@ -139,6 +146,17 @@ impl Forward {
 impl Transport for Forward {
     fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
         self.answer(ask).boxed()
+    }
+
+    fn late(&self, seconds: f64) -> Failure {
+        let Shared { server, known, reached, .. } = &*self.shared;
+        if reached.load(Ordering::Relaxed) {
+            return Failure::AgentUnreachable(format!("the agent did not answer within {seconds} s"));
+        }
+        if lock(known).is_empty() {
+            return Failure::Cluster(format!("the API server at {server} did not answer within {seconds} s"));
+        }
+        Failure::AgentUnreachable(format!("the API server at {server} opened no way to the agent within {seconds} s"))
     }
 }
 
@@ -206,6 +224,7 @@ impl Shared {
         });
         let late = || Failure::AgentUnreachable(format!("no port-forward within {} s", FORWARD.as_secs()));
         let connection = opened.await.map_err(|_| late())??;
+        self.reached.store(true, Ordering::Relaxed);
         if !sure {
             return Ok(connection);
         }

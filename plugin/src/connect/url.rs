@@ -19,6 +19,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const STRANGER: &str = ". Nothing was sent. If it is the agent's certificate, give the file of the authority that signed it \
                         with --agent-ca";
 
+/// How rustls says that what answered is no TLS.
+const PLAIN: &str = "InvalidContentType";
+
 /// Requests by reqwest.
 #[derive(Debug)]
 pub(crate) struct Url {
@@ -37,7 +40,8 @@ impl Url {
     ///
     /// The address is none, or not of HTTP.
     pub(crate) fn new(url: &str, source: Option<Source>, hint: String) -> Result<Self, TransportError> {
-        let address = |reason: String| TransportError::Address { url: without_credentials(url).into_owned(), reason };
+        let said = |reason: String| TransportError::Address { url: without_credentials(url).into_owned(), reason };
+        let address = |reason: String| said(format!("not one: {reason}"));
         let form = || "it begins with http:// or https:// and names a host".to_owned();
         let base = reqwest::Url::parse(url).map_err(|error| match url.contains("://") {
             true => address(error.to_string()),
@@ -54,8 +58,8 @@ impl Url {
             return Err(address("it must not hold a user or a password".to_owned()));
         }
         if source.is_some() && base.scheme() == "http" && !host::is_loopback(base.host_str().unwrap_or_default()) {
-            return Err(address(
-                "a token would go there in clear: begin it with https:// (--agent-ca names the authority of the agent's \
+            return Err(said(
+                "refused: a token would go there in clear: begin it with https:// (--agent-ca names the authority of the agent's \
                  certificate), or leave --agent-url out and the agent is reached through the API server"
                     .to_owned(),
             ));
@@ -63,6 +67,8 @@ impl Url {
         // Reading all that the system trusts takes longer than the request.
         let none = (base.scheme() == "http").then(Vec::new);
         let client = client(&base, none).map_err(|error| address(innermost(&error)))?;
+        // A port of another machine is not a forwarded one.
+        let hint = if host::is_loopback(base.host_str().unwrap_or_default()) { hint } else { String::new() };
         Ok(Self { client, base, source, hint })
     }
 
@@ -85,6 +91,16 @@ impl Url {
         Ok(self)
     }
 
+    fn no_tls(&self) -> String {
+        match host::is_loopback(self.base.host_str().unwrap_or_default()) {
+            true => "what listens there speaks no TLS: begin the address with http://".to_owned(),
+            false => {
+                "what listens there speaks no TLS: the agent does on a port of its own, 8443 unless told otherwise"
+                    .to_owned()
+            }
+        }
+    }
+
     async fn once(&self, ask: Ask, token: Option<&str>) -> Result<reqwest::Response, TransportError> {
         let at = self.base.as_str().trim_end_matches('/');
         let unreachable = |reason: String| TransportError::Unreachable { at: at.to_owned(), reason };
@@ -101,6 +117,9 @@ impl Url {
         let sent = sent.map_err(|_| unreachable(format!("it says nothing for {} s", patience.as_secs())))?;
         sent.map_err(|error| {
             let cause = innermost(&error);
+            if self.base.scheme() == "https" && cause.contains(PLAIN) {
+                return unreachable(self.no_tls());
+            }
             let hint = match error.is_connect() {
                 true if cause.contains("invalid peer certificate") => STRANGER,
                 true => self.hint.as_str(),

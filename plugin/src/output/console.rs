@@ -134,9 +134,7 @@ impl Console {
 
     /// A line for the person. That nobody reads it is no reason to stop.
     pub(crate) fn note(&self, text: &str) {
-        live::aside(|| {
-            let _ = writeln!(io::stderr().lock(), "{}", escape::text(&self.worded(text)));
-        });
+        aside(&self.worded(text));
     }
 
     /// A sentence for the person, folded to the terminal's width.
@@ -190,6 +188,13 @@ impl Console {
         }
         Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
+}
+
+/// A line for the person that names no command of ours, from where no console is known.
+pub(crate) fn aside(text: &str) {
+    live::aside(|| {
+        let _ = writeln!(io::stderr().lock(), "{}", escape::text(text));
+    });
 }
 
 /// How many columns a stream has; `None`: it is no terminal.

@@ -121,6 +121,18 @@ fn something_else_than_an_agent_is_told_apart() {
 }
 
 #[test]
+fn the_ops_port_of_the_agent_is_told_apart() {
+    let problem =
+        r#"{"status":404,"code":"NotFound","title":"no such object","detail":"path \"/v1/nodes\" not found"}"#;
+    refused(
+        &["fleet", "--agent-url", &somebody("404 Not Found", problem)],
+        8,
+        "error: the agent has no /v1/nodes there: it is its ops port, and what is meant is its control port, 8470 unless told \
+         otherwise",
+    );
+}
+
+#[test]
 fn a_port_that_takes_connections_and_never_answers_is_given_up() {
     // The system takes the connection; nobody accepts it.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -170,6 +182,10 @@ fn an_agent_that_does_not_answer_in_time_is_given_up() {
     let run = rotate(&["fleet", "--agent-url", &url, "--request-timeout", "200ms"]);
     assert_eq!(run.code, Some(8), "{}", run.stderr);
     assert!(run.stderr.starts_with("error: the agent did not answer within 0.2 s"), "{}", run.stderr);
+    // No agent is reached before the API server says where it is.
+    let run = rotate(&["fleet", "--server", &url, "--request-timeout", "200ms"]);
+    let told = format!("error: the API server at {url}/ did not answer within 0.2 s\n");
+    assert_eq!((run.code, run.stderr), (Some(1), told));
 }
 
 #[test]

@@ -167,6 +167,19 @@ fn what_a_credential_plugin_that_fails_has_printed_is_not_told() {
 }
 
 #[test]
+fn a_credential_plugin_that_takes_long_is_told_of_once() {
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": ["-c", "sleep 6; exit 3"],
+        "interactiveMode": "Never",
+    });
+    let file = kubeconfig("http://127.0.0.1:1", json!({}), json!({ "exec": exec }));
+    let run = rotate(&["status", "--kubeconfig", path(&file)]);
+    let told = "Waiting for the credential plugin /bin/sh …\n\
+                error: the kubeconfig cannot be used: credential plugin /bin/sh: it ended with exit status: 3\n";
+    assert_eq!((run.code, run.stderr.as_str()), (Some(1), told));
+}
+
+#[test]
 fn several_kubeconfigs_are_one() {
     let server = Capture::start();
     let part = |value: serde_json::Value| crate::support::file(&value.to_string());

@@ -68,6 +68,24 @@ fn ctrl_c_at_the_question_gives_the_lease_up() {
 }
 
 #[test]
+fn who_wants_out_at_the_second_question_is_told_what_the_first_has_created() {
+    for (keys, end) in [(&b"\x03"[..], "ended with 130"), (b"n\n", "ended with 2")] {
+        let cluster = Cluster::with_room(true);
+        let mut child = on_a_terminal(&["node", "w1", "--embedded", "--server", &cluster.server], &[("TERM", "xterm")]);
+        until(&mut child, "Create them? [y/N] ");
+        typed(&mut child, b"y\n");
+        until(&mut child, "Rotate node/w1? [y/N] ");
+        typed(&mut child, keys);
+        let said = until(&mut child, end);
+        child.wait().expect("it ends");
+        let said: Vec<_> = said.split_whitespace().collect();
+        let said = said.join(" ");
+        assert!(said.contains("the objects that the agent needs were created and stay"), "{said}");
+        assert!(!said.contains("anything was begun") && !said.contains("nothing was touched"), "{said}");
+    }
+}
+
+#[test]
 fn the_time_to_wait_begins_with_the_answer() {
     let cluster = crate::interrupts::with_a_pod_that_stays();
     let line = ["uninstall", "--timeout", "1s", "--server", &cluster.server];

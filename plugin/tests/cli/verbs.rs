@@ -219,6 +219,10 @@ fn nothing_found_is_said_on_stderr_and_is_no_failure() {
     for verb in [&["plan", "-l", "pool=none"][..], &["node", "-l", "pool=none", "--yes"]] {
         let run = cluster.rotate(verb);
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", "No nodes found\n"), "{verb:?}");
+        let run = cluster.rotate(&["status", "worker-1"]);
+        let told =
+            "Error from server (NotFound): rotations \"worker-1\" not found; the one of a node is node/worker-1\n";
+        assert_eq!((run.code, run.stderr.as_str()), (Some(1), told));
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Left {
     pub(super) records: usize,
     /// Live rotations, each with its node and phase; and what cannot be read and may be live.
     live: Vec<String>,
+    /// The id of the last one of these that has one.
+    id: Option<String>,
     /// Nodes that carry marks, with the patch that takes them off.
     pub(super) marked: Vec<(String, Value)>,
     /// Nodes that a finished rotation left cordoned.
@@ -61,6 +63,7 @@ impl Left {
                 Ok(record) => match record.phases.last() {
                     Some(span) if span.phase.is_terminal() => drop(over.insert(record.id.clone(), record)),
                     Some(span) => {
+                        left.id = Some(record.id.clone());
                         left.live.push(format!("rotation/{} of node/{} ({:?})", record.id, record.node, span.phase));
                     }
                     None => left.live.push(format!("{}, which has no phase", text(map, "/metadata/name"))),
@@ -86,10 +89,13 @@ impl Left {
     pub(super) fn nothing_is_live(&self, again: &str) -> Result<(), Failure> {
         match &self.live[..] {
             [] => Ok(()),
-            live => Err(Failure::Blocked(format!(
-                "not over: {}; end them first, as in: kubectl rotate cancel ID{again}; nothing was changed",
-                live.join(", ")
-            ))),
+            live => {
+                let which = match (live, self.id.as_deref()) {
+                    ([_], Some(id)) => format!("it first with: kubectl rotate cancel {id}"),
+                    _ => "them first, as in: kubectl rotate cancel ID".to_owned(),
+                };
+                Err(Failure::Blocked(format!("not over: {}; end {which}{again}; nothing was changed", live.join(", "))))
+            }
         }
     }
 
@@ -179,6 +185,12 @@ mod tests {
             left.nothing_is_live(" --context blue").unwrap_err().to_string(),
             "not over: rotation/abc of node/w1 (Draining), rotation-odd, which cannot be read; end them first, as in: kubectl \
              rotate cancel ID --context blue; nothing was changed"
+        );
+        let one = Left::of(&[map("abc", "Draining"), map("def", "Succeeded")], &[]).nothing_is_live(" --context blue");
+        assert_eq!(
+            one.unwrap_err().to_string(),
+            "not over: rotation/abc of node/w1 (Draining); end it first with: kubectl rotate cancel abc --context blue; \
+             nothing was changed"
         );
         assert!(Left::of(&[map("abc", "Stopped")], &[]).nothing_is_live("").is_ok());
     }

@@ -55,7 +55,7 @@ impl FakePods {
     fn forward(&self) -> Forward {
         let source = Source::new(Default::default(), "x".to_owned(), Account::Viewer, Clock::system());
         let source = source.beginning_with(Some("good".to_owned()));
-        Forward::over(Box::new(self.clone()), "x".to_owned(), source)
+        Forward::over(Box::new(self.clone()), "x".to_owned(), "https://a".to_owned(), source)
     }
 
     fn opened(&self) -> Vec<String> {
@@ -303,7 +303,7 @@ async fn one_token_serves_a_command_and_another_is_taken_shortly_before_it_ends(
     let clock = Clock::system();
     let pods = FakePods::new(&[&["a"]], [("a", guarded())]);
     let source = Source::of(cluster, "x".to_owned(), Account::Viewer, clock);
-    let forward = Forward::over(Box::new(pods), "x".to_owned(), source);
+    let forward = Forward::over(Box::new(pods), "x".to_owned(), "https://a".to_owned(), source);
     for (seconds, tokens) in [(0, 1), (300, 1), (239, 1), (2, 2), (530, 2), (11, 3)] {
         clock.sleep(Duration::from_secs(seconds)).await;
         assert_eq!(text(forward.send(get()).await).await.as_deref(), Ok("welcome"));
@@ -318,7 +318,7 @@ async fn a_token_that_is_refused_is_replaced_once_for_all_who_need_one() {
     let pods = FakePods::new(&[&["a"]], [("a", guarded())]);
     let source = Source::of(cluster, "x".to_owned(), Account::Viewer, Clock::system());
     let source = source.beginning_with(Some("withdrawn".to_owned()));
-    let forward = Forward::over(Box::new(pods), "x".to_owned(), source);
+    let forward = Forward::over(Box::new(pods), "x".to_owned(), "https://a".to_owned(), source);
     let all = futures::future::join_all((0..5).map(|_| async { text(forward.send(get()).await).await })).await;
     assert!(all.iter().all(|answer| answer.as_deref() == Ok("welcome")), "{all:?}");
     assert_eq!(issued(&sim), 1);
@@ -336,7 +336,7 @@ async fn an_agent_that_refuses_every_token_is_asked_twice_and_not_more() {
     });
     let pods = FakePods::new(&[&["a"]], [("a", Does::Answers(closed))]);
     let source = Source::of(cluster, "x".to_owned(), Account::Viewer, Clock::system());
-    let forward = Forward::over(Box::new(pods), "x".to_owned(), source);
+    let forward = Forward::over(Box::new(pods), "x".to_owned(), "https://a".to_owned(), source);
     let answer = forward.send(get()).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((answer.status, asked.load(Ordering::Relaxed), issued(&sim)), (401, 2, 2));
     sim.shutdown();

@@ -154,3 +154,46 @@ fn an_address_is_one_that_paths_can_be_put_behind() {
         assert!(error.contains(why), "{url}: {error}");
     }
 }
+
+/// A port that answers everything with plain HTTP.
+async fn plain() -> std::net::SocketAddr {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").await;
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_port_without_tls_is_told_apart_from_one_that_is_not_forwarded() {
+    let url = Url::new(&format!("https://{}", plain().await), None, ". Is the port forwarded?".to_owned());
+    let Err(error) = url.expect("an address").send(Ask::new(http::Method::GET, "/version")).await else {
+        panic!("an answer")
+    };
+    let told = ": what listens there speaks no TLS: begin the address with http://";
+    assert!(error.to_string().ends_with(told), "{error}");
+}
+
+#[test]
+fn only_a_port_of_this_machine_can_be_a_forwarded_one() {
+    let hint = |url: &str| Url::new(url, None, "forwarded?".to_owned()).expect("an address").hint;
+    assert_eq!(hint("http://127.0.0.1:8470"), "forwarded?");
+    assert_eq!(hint("http://10.0.0.7:8470"), "");
+}
+
+#[test]
+fn an_address_that_is_one_is_refused_and_not_called_none() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let source = Source::new(ConnectionFlags::default(), "x".to_owned(), Account::Viewer, Clock::system());
+    let refused =
+        Url::new("http://example.com:8470", Some(source), String::new()).expect_err("it is refused").to_string();
+    assert!(
+        refused.contains("the agent's address \"http://example.com:8470\" is refused: a token would go"),
+        "{refused}"
+    );
+}
