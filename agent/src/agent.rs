@@ -234,7 +234,20 @@ impl Agent {
         let closing = CancellationToken::new();
         let traffic = Arc::default();
         let looks = http::Looks::new(store.clone());
-        let api = http::Api { cache, views, store, looks, term, client, reader, probe, clock, traffic, closing };
+        let api = http::Api {
+            cache,
+            views,
+            store,
+            looks,
+            term,
+            client,
+            reader,
+            probe,
+            clock,
+            traffic,
+            settling: Arc::default(),
+            closing,
+        };
         let closing = api.closing.clone().drop_guard();
         Self { api, holder, rival, tasks, engine, servers: JoinSet::new(), resign, _closing: closing }
     }

@@ -17,6 +17,7 @@ mod create;
 mod events;
 mod extract;
 mod health;
+mod idempotency;
 mod limits;
 pub(crate) mod listener;
 mod looks;

@@ -10,6 +10,7 @@
 
 mod engine;
 mod execute;
+mod history;
 mod memory;
 mod observe;
 mod progress;

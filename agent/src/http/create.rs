@@ -2,18 +2,19 @@
 //!
 //! Why so: `docs/decisions/004-a-batch-is-begun-whole.md`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
 use rotate_shared::rotation::RequestedBy;
-use rotate_shared::{CancelRequest, Code, Options, Plan, Rotation, RotationList, RotationRequest, names};
+use rotate_shared::{Code, Options, Plan, Rotation, RotationList, RotationRequest, names};
 
 use super::auth::Caller;
 use super::extract::{Body, Nothing, Params};
+use super::idempotency::{self, Before};
 use super::limits::{PLANNED_NODES, ROTATED_NODES};
 use super::problem::Refusal;
 use super::rotations::rotation_list;
@@ -21,13 +22,9 @@ use super::state::Api;
 use super::{plans, targets};
 use crate::cache::Node;
 use crate::rotation::record::NewRotation;
-use crate::rotation::store::{self, Created, Entry, StoreError, Wish};
+use crate::rotation::store::{Created, Entry, StoreError, Wish};
 
-/// As other services have it; a UUID has 36.
-const KEY: usize = 128;
 const NAME: usize = 256;
-/// How long the same request is waited for that writes no record: the write that it was at has ended by then.
-const SILENCE: Duration = store::WRITE.saturating_add(Duration::from_secs(5));
 
 /// `POST /v1/rotations`: one record a node, all or none.
 pub(super) async fn create(
@@ -36,9 +33,10 @@ pub(super) async fn create(
     _: Params<Nothing>,
     Body(request): Body<RotationRequest>,
 ) -> Result<(StatusCode, Json<RotationList>), Refusal> {
-    let key = idempotency_key(&parts.headers)?;
+    let key = idempotency::key(&parts.headers)?;
     let requested_by = requested_by(request.claimed_user.clone(), parts.extensions.get::<Caller>())?;
     let options = targets::options(request.options.clone())?;
+    targets::form(&request.nodes, request.selector.as_deref())?;
     api.rotations()?;
 
     // As named; those that a selector found by name.
@@ -48,14 +46,15 @@ pub(super) async fn create(
         Json(rotation_list(api.shown_all(&entries).await))
     };
     loop {
-        let (before, names) = settled(&api, key.as_deref(), &request).await?;
-        if !before.is_empty() && names.is_empty() {
-            return Ok((StatusCode::OK, answer(before).await));
-        }
+        let (before, names) = match idempotency::settled(&api, key.as_deref(), &request, &options).await? {
+            Before::Whole(begun) => return Ok((StatusCode::OK, answer(begun).await)),
+            Before::Part(begun, names) => (begun, names),
+            Before::Nothing => (Vec::new(), request.nodes.clone()),
+        };
         let (nodes, plans) = match check(&api, &request, &names, &options).await {
             Ok(checked) => checked,
             // What stands in the way may be what the same request has begun meanwhile.
-            Err(_) if api.with_key(key.as_deref()).len() > before.len() => continue,
+            Err(_) if idempotency::begun(&api, key.as_deref()).len() > before.len() => continue,
             Err(refusal) => return Err(refusal.having_begun(before.len())),
         };
 
@@ -68,6 +67,7 @@ pub(super) async fn create(
             node: node.name.to_string(),
             node_uid: node.uid.to_string(),
             batch: batch.clone(),
+            batch_size: before.len() + nodes.len(),
             provider: plan.provider,
             // Settled once: what becomes of the node must not change on the way with what its provider says that day.
             options: Options { then: plan.then, ..options.clone() },
@@ -87,50 +87,6 @@ pub(super) async fn create(
             Err(refusal) => return Err(refusal.having_begun(before.len())),
         }
     }
-}
-
-/// What requests with this key have begun, and the names of this one that none of them has. As long as some are missing
-/// the first request may still be at work, here or in another agent: it is waited for until no record comes or goes for
-/// longer than one write may take. Then its agent has died.
-async fn settled(
-    api: &Api,
-    key: Option<&str>,
-    request: &RotationRequest,
-) -> Result<(Vec<Arc<Entry>>, Vec<String>), Refusal> {
-    let mut records = api.store.subscribe();
-    let mut known = 0;
-    let mut silence = Box::pin(api.clock.sleep(SILENCE));
-    loop {
-        records.borrow_and_update();
-        let before = api.with_key(key);
-        let names = still_to_begin(request, &before)?;
-        if before.is_empty() || names.is_empty() {
-            return Ok((before, names));
-        }
-        if before.len() != known {
-            known = before.len();
-            silence = Box::pin(api.clock.sleep(SILENCE));
-        }
-        tokio::select! {
-            // Where nobody watches the records any more, this agent ends.
-            Ok(()) = records.changed() => {}
-            () = &mut silence => return Ok((before, names)),
-        }
-    }
-}
-
-/// The names of a request that no earlier one with the same key has begun. None of a selector: what it meant was settled
-/// the first time, nodes that came since were never meant.
-fn still_to_begin(request: &RotationRequest, before: &[Arc<Entry>]) -> Result<Vec<String>, Refusal> {
-    if request.selector.is_some() && !before.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Some(other) = before.iter().find(|entry| !request.nodes.contains(&entry.record.node)) {
-        let detail = format!("this Idempotency-Key was used for node {:?} before", other.record.node);
-        return Err(Refusal::new(Code::BadRequest, detail).status(StatusCode::UNPROCESSABLE_ENTITY));
-    }
-    let begun = |name: &&String| before.iter().any(|entry| entry.record.node == **name);
-    Ok(request.nodes.iter().filter(|name| !begun(name)).cloned().collect())
 }
 
 /// Writes all records, or none. `None`: where nothing was begun before, another with the same key was faster by a moment.
@@ -168,8 +124,8 @@ async fn write(api: Api, mut new: Vec<NewRotation>, first: bool) -> Result<Optio
 async fn take_back(api: &Api, written: &[Arc<Entry>]) {
     for entry in written {
         let Err(why) = api.store.delete(entry).await else { continue };
-        let (rotation, wish) = (&*entry.record.id, Wish::Cancel(CancelRequest::default()));
-        match api.store.request(rotation, wish, api.clock.now()).await {
+        let rotation = &*entry.record.id;
+        match api.store.request(rotation, Wish::TakeBack, api.clock.now()).await {
             // Of a delete that was not answered in time, say.
             Ok(_) | Err(StoreError::NotFound(_) | StoreError::Finished { .. }) => {}
             Err(error) => {
@@ -190,9 +146,14 @@ async fn check(
         let state = api.state()?;
         targets::nodes(&state, names, request.selector.as_deref(), ROTATED_NODES)?
     };
-    for node in &nodes {
-        if let Some(live) = api.views.live(&node.uid) {
-            return Err(already_rotating(&node.name, &live.id));
+    {
+        // Not as shown, which follows the records a moment later.
+        let records = api.store.subscribe();
+        let records = records.borrow();
+        let live = records.iter().flat_map(|records| records.values()).filter(|entry| entry.record.is_live());
+        let live: HashMap<_, _> = live.map(|entry| (&*entry.record.node_uid, &*entry.record.id)).collect();
+        if let Some((node, id)) = nodes.iter().find_map(|node| Some((node, live.get(&*node.uid)?))) {
+            return Err(already_rotating(&node.name, id));
         }
     }
     let mut plans = Vec::with_capacity(nodes.len());
@@ -225,13 +186,6 @@ fn already_rotating(node: &str, id: &str) -> Refusal {
     Refusal::new(Code::AlreadyRotating, detail).rotation(id)
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
-    let text = key.to_str().ok().filter(|key| !key.is_empty() && key.len() <= KEY);
-    let refusal = || Refusal::new(Code::BadRequest, "Idempotency-Key must be 1 to 128 characters of visible ASCII");
-    text.map(|key| Some(key.to_owned())).ok_or_else(refusal)
-}
-
 fn requested_by(claimed: Option<String>, caller: Option<&Caller>) -> Result<RequestedBy, Refusal> {
     if claimed.as_ref().is_some_and(|name| name.len() > NAME) {
         return Err(Refusal::new(Code::BadRequest, "claimedUser must be at most 256 bytes"));
@@ -252,14 +206,6 @@ fn batch_id(nodes: &[Arc<Node>], key: Option<&str>, now: jiff::Timestamp) -> Str
 }
 
 impl Api {
-    /// What requests with this key have begun.
-    fn with_key(&self, key: Option<&str>) -> Vec<Arc<Entry>> {
-        let records = self.store.subscribe();
-        let records = records.borrow();
-        let with_key = |entry: &&Arc<Entry>| key.is_some() && entry.record.idempotency_key.as_deref() == key;
-        records.iter().flat_map(|records| records.values()).filter(with_key).cloned().collect()
-    }
-
     /// Rotations just written, as shown: waits a moment for the engine to take notice of all.
     async fn shown_all(&self, entries: &[Arc<Entry>]) -> Vec<Rotation> {
         self.noticed(entries).await;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Purse;
+use super::idempotency::Settling;
 use super::looks::Looks;
 use super::problem::Refusal;
 use super::traffic::Traffic;
@@ -35,6 +36,7 @@ pub(crate) struct Api {
     pub(crate) probe: Probe,
     pub(crate) clock: Clock,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) settling: Arc<Settling>,
     /// Cancelled when the agent shuts down: answers that would go on end.
     pub(crate) closing: CancellationToken,
 }

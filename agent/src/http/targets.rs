@@ -29,18 +29,32 @@ pub(super) fn nodes(
     Err(Refusal::new(Code::BadRequest, detail))
 }
 
-fn meant(state: &State, names: &[String], selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
-    let bad = |detail: &str| Refusal::new(Code::BadRequest, detail);
+/// Whether nodes are named or selected at all, and not both.
+pub(super) fn form(names: &[String], selector: Option<&str>) -> Result<(), Refusal> {
+    let bad = |detail: &str| Err(Refusal::new(Code::BadRequest, detail));
     match (names, selector) {
-        ([], None) => Err(bad("name nodes, or give a selector")),
-        ([_, ..], Some(_)) => Err(bad("nodes are named or selected, not both")),
-        (names, None) => {
+        ([], None) => bad("name nodes, or give a selector"),
+        ([_, ..], Some(_)) => bad("nodes are named or selected, not both"),
+        ([], Some(text)) if text.trim().is_empty() => bad("the selector is empty: it would select every node"),
+        ([], Some(text)) => read(text).map(drop),
+        ([_, ..], None) => Ok(()),
+    }
+}
+
+fn read(selector: &str) -> Result<Selector, Refusal> {
+    Selector::parse(selector)
+        .map_err(|error| Refusal::new(Code::BadRequest, format!("failed to read the selector: {error}")))
+}
+
+fn meant(state: &State, names: &[String], selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
+    form(names, selector)?;
+    match selector {
+        None => {
             let mut seen = HashSet::new();
             let distinct = names.iter().filter(|name| seen.insert(name.as_str()));
             distinct.map(|name| state.node(name).cloned().ok_or_else(|| Refusal::not_found("nodes", name))).collect()
         }
-        ([], Some(text)) if text.trim().is_empty() => Err(bad("the selector is empty: it would select every node")),
-        ([], Some(text)) => {
+        Some(text) => {
             let selected = select(state, Some(text))?;
             if selected.is_empty() {
                 return Err(Refusal::new(Code::NotFound, format!("no node matches selector {text:?}")));
@@ -52,8 +66,7 @@ fn meant(state: &State, names: &[String], selector: Option<&str>) -> Result<Vec<
 
 /// The nodes selected, by name; all without a selector.
 pub(super) fn select(state: &State, selector: Option<&str>) -> Result<Vec<Arc<Node>>, Refusal> {
-    let selector = Selector::parse(selector.unwrap_or_default())
-        .map_err(|error| Refusal::new(Code::BadRequest, format!("failed to read the selector: {error}")))?;
+    let selector = read(selector.unwrap_or_default())?;
     let mut selected: Vec<_> = state.nodes().filter(|node| selector.matches(&node.labels)).cloned().collect();
     selected.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(selected)

@@ -49,6 +49,7 @@ pub(super) fn with_client(client: Client) -> Api {
         client,
         clock,
         traffic: Arc::default(),
+        settling: Arc::default(),
         closing: CancellationToken::new(),
     }
 }

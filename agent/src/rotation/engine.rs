@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::effect::Effect;
 use super::execute::{Done, ExecuteError, Executor, Subject};
+use super::history;
 use super::memory::Memory;
 use super::observation::Slot;
 use super::observe::observe;
@@ -368,15 +369,10 @@ impl Engine {
 
     /// Deletes the oldest finished records beyond the limit.
     fn prune(&mut self, records: &Records) {
-        let mut finished: Vec<_> = records.values().filter(|entry| !entry.record.is_live()).collect();
-        if finished.len() <= self.config.history_limit {
-            return;
-        }
-        finished.sort_by_key(|entry| std::cmp::Reverse((entry.record.phase_since(), entry.record.attempt)));
-        for entry in finished.split_off(self.config.history_limit) {
+        for entry in history::beyond(records, self.config.history_limit) {
             let key = format!("prune/{}", entry.record.id);
             if !self.rested.contains_key(&key) && self.busy.insert(key.clone()) {
-                let (store, entry, timeout) = (self.store.clone(), Arc::clone(entry), self.config.effect_timeout);
+                let (store, timeout) = (self.store.clone(), self.config.effect_timeout);
                 self.tasks.spawn(async move {
                     let pruned = tokio::time::timeout(timeout, store.delete(&entry)).await;
                     Ended::Pruned {

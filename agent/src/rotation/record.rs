@@ -24,6 +24,9 @@ pub struct Record {
     /// The batch it was asked for in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
+    /// How many nodes were asked for together; 0 in records of agents that did not keep it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub batch_size: usize,
     /// The candidate.
     pub node: String,
     /// The candidate's UID.
@@ -144,6 +147,9 @@ pub struct Request {
     /// Its end was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelRequest>,
+    /// Its end was asked for because the others of its batch could not be begun: whoever asked was told that nothing is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_back: bool,
 }
 
 /// A rotation to be.
@@ -155,6 +161,8 @@ pub struct NewRotation {
     pub node_uid: String,
     /// The batch it is asked for in.
     pub batch: Option<String>,
+    /// How many nodes are asked for together, this one included.
+    pub batch_size: usize,
     /// What stands behind the candidate.
     pub provider: Provider,
     /// What is asked for.
@@ -167,6 +175,11 @@ pub struct NewRotation {
     pub created_at: Timestamp,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 // === impl Record ===
 
 impl Record {
@@ -177,6 +190,7 @@ impl Record {
             id: rotate_shared::names::rotation_id(&new.node_uid, attempt),
             attempt,
             batch: new.batch,
+            batch_size: new.batch_size,
             node: new.node,
             node_uid: new.node_uid,
             provider: new.provider,

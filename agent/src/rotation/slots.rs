@@ -95,6 +95,7 @@ mod tests {
             node: node.to_owned(),
             node_uid: format!("uid-{node}"),
             batch: batch.map(str::to_owned),
+            batch_size: 1,
             provider: Provider::Unmanaged,
             options,
             requested_by: Default::default(),

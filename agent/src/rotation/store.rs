@@ -71,6 +71,8 @@ pub enum Wish {
     Resume,
     /// End it.
     Cancel(CancelRequest),
+    /// End it and put back what it changed, as the rest of its batch could not be begun.
+    TakeBack,
 }
 
 /// Why a record cannot be read or written.
@@ -258,6 +260,10 @@ impl Store {
                     request.resumed_at = Some(now);
                 }
                 Wish::Resume => {}
+                Wish::TakeBack => {
+                    request.cancel = Some(CancelRequest { uncordon: true });
+                    request.taken_back = true;
+                }
                 Wish::Cancel(cancel) => {
                     let uncordon = cancel.uncordon || request.cancel.is_some_and(|cancel| cancel.uncordon);
                     request.cancel = Some(CancelRequest { uncordon });

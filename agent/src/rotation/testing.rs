@@ -32,6 +32,7 @@ pub(super) fn entry(pods: &[&str]) -> Entry {
         node: "cand".to_owned(),
         node_uid: "cand".to_owned(),
         batch: None,
+        batch_size: 1,
         provider: Provider::Unmanaged,
         options: Options::default(),
         requested_by: Default::default(),

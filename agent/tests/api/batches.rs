@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use http::StatusCode;
+use rotate_agent::Config;
 use rotate_shared::{Code, Phase, Rotation, RotationList, names};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -136,9 +137,9 @@ async fn where_the_first_request_takes_back_what_it_wrote_the_same_request_begin
     world.sim.faults().fail("POST", RECORDS, 500, 1);
     let (first, second) = twice(&world, &other, &json!({ "nodes": ["a", "b", "c"] })).await;
     assert_eq!(problem(first).await.code, Code::UpstreamFailed);
-    assert_eq!(second.status(), StatusCode::CREATED);
-    assert_eq!(success::<RotationList>(second).await.1.items.len(), 3);
-    assert_eq!(world.records().len(), 3);
+    let (status, second) = success::<RotationList>(second).await;
+    assert_eq!((status, second.items.len()), (StatusCode::CREATED, 3));
+    assert!(second.items.iter().all(|rotation| !rotation.phase.is_terminal() && !rotation.cancelling), "{second:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,6 +184,69 @@ async fn a_key_that_was_used_for_other_nodes_is_refused() {
     let problem = problem(world.rotate_with_key("k1", &json!({ "nodes": ["b"] })).await).await;
     assert_eq!((problem.status, problem.code), (422, Code::BadRequest));
     assert_eq!(world.records().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_used_for_another_request_is_refused_at_once() {
+    let world = World::start().await;
+    success::<RotationList>(world.rotate_with_key("k1", &json!({ "nodes": ["a"] })).await).await;
+    let asked = world.clock.now();
+    for (body, status, told) in [
+        (json!({ "nodes": ["a", "b"] }), 422, "was used for 1 node before"),
+        (json!({ "nodes": ["a"], "options": { "then": "delete" } }), 422, "with other options before"),
+        (json!({ "nodes": ["a"], "options": { "force": true } }), 422, "with other options before"),
+        (json!({ "nodes": ["a"], "selector": "pool=web" }), 400, "named or selected, not both"),
+        (json!({ "selector": "(((" }), 400, "failed to read the selector"),
+    ] {
+        let problem = problem(world.rotate_with_key("k1", &body).await).await;
+        assert_eq!(problem.status, status, "{body}: {}", problem.detail);
+        assert!(problem.detail.contains(told), "{body}: {}", problem.detail);
+    }
+    assert!(world.clock.now().duration_since(asked).as_secs() < 1);
+    assert_eq!(world.records().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_batch_has_finished_is_not_begun_again_although_few_records_are_kept() {
+    let world = World::start_with(Config { history_limit: 0, ..Config::default() }).await;
+    let body = json!({ "nodes": ["a", "b", "c"], "options": { "then": "uncordon", "rebootTimeoutSeconds": 0 } });
+    let (_, first) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    world.until_phase(&first.items[0].id, Phase::Succeeded).await;
+    world.pass(5000).await;
+    let (status, second) = success::<RotationList>(world.rotate_with_key("k1", &body).await).await;
+    assert_eq!((status, ids(&second.items)), (StatusCode::OK, ids(&first.items)));
+    // Once all are over, their records go together.
+    world.until(|world| world.records().is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_is_answered_with_all_that_it_meant_or_not_at_all() {
+    let (world, other) = slow(&[100, 100, 100]).await;
+    let body = json!({ "selector": "pool=web" });
+    let (first, second) = twice(&world, &other, &body).await;
+    both_have_begun_one_batch(&world, first, second).await;
+    let list: RotationList = world.get("/v1/rotations").await;
+    world.sim.delete("configmaps", NAMESPACE, &format!("{}{}", names::RECORD_PREFIX, list.items[1].id));
+    world.pass(1000).await;
+    let problem = problem(world.rotate_with_key("k1", &body).await).await;
+    assert!(problem.status == 422 && problem.detail.contains("by name, with another key"), "{}", problem.detail);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_was_taken_back_can_be_asked_for_again_under_its_key() {
+    let world = World::start().await;
+    world.sim.faults().delay("POST", RECORDS, Duration::from_millis(10), 1);
+    world.sim.faults().fail("POST", RECORDS, 500, 1);
+    // What is written is cancelled, where it may not be deleted.
+    world.sim.faults().fail("DELETE", RECORDS, 403, 100);
+    let body = json!({ "nodes": ["a", "b", "c"] });
+    assert_eq!(problem(world.rotate_with_key("k1", &body).await).await.code, Code::UpstreamFailed);
+    assert_eq!(world.records().len(), 1);
+    world.pass(10_000).await;
+    let begun = world.rotate_with_key("k1", &body).await;
+    let (status, list) = success::<RotationList>(begun).await;
+    assert_eq!((status, list.items.len()), (StatusCode::CREATED, 3));
+    assert!(list.items.iter().all(|rotation| !rotation.phase.is_terminal() && !rotation.cancelling), "{list:#?}");
 }
 
 #[tokio::test(start_paused = true)]

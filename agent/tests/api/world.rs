@@ -28,6 +28,10 @@ impl World {
     /// Three nodes of 4 CPU in pool `web`, the names of which are `a`, `b` and `c`; four Pods of a Deployment; an agent
     /// that leads.
     pub(crate) async fn start() -> Self {
+        Self::start_with(Config::default()).await
+    }
+
+    pub(crate) async fn start_with(config: Config) -> Self {
         let epoch = EPOCH.parse().expect("a time");
         let sim = Sim::start(Settings { epoch: Some(epoch), ..Settings::default() });
         let client = Client::new(sim.router(), "default");
@@ -39,7 +43,8 @@ impl World {
         sim.create(objects::namespace("shop", &json!({})));
         sim.create(objects::deployment("cart", "shop", 4, objects::template("cart", "500m", "1Gi")));
         let clock = Clock::starting_at(epoch);
-        let world = Self { agent: start_agent(&sim, clock), sim, clock };
+        let agent = Agent::start(config, Client::new(sim.router(), "default"), clock);
+        let world = Self { agent, sim, clock };
         world.agent.ready().await;
         world.agent.leads(Duration::from_secs(30)).await.expect("nobody else leads");
         world
@@ -49,7 +54,7 @@ impl World {
     }
 
     pub(crate) fn start_agent(&self) -> Agent {
-        start_agent(&self.sim, self.clock)
+        Agent::start(Config::default(), Client::new(self.sim.router(), "default"), self.clock)
     }
 
     /// A Pod without a controller on this node.
@@ -122,10 +127,6 @@ impl World {
         let states = text.lines().filter_map(|line| line.strip_prefix("data: "));
         states.map(|state| serde_json::from_str(state).expect("a rotation")).collect()
     }
-}
-
-fn start_agent(sim: &Sim, clock: Clock) -> Agent {
-    Agent::start(Config::default(), Client::new(sim.router(), "default"), clock)
 }
 
 fn post(path: &str, _: &Value) -> http::request::Builder {

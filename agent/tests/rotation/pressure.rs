@@ -232,6 +232,7 @@ async fn a_second_rotation_of_the_same_node_is_refused_while_the_first_lives() {
         node: record.node,
         node_uid: record.node_uid,
         batch: None,
+        batch_size: 1,
         provider: record.provider,
         options: record.options,
         requested_by: Default::default(),

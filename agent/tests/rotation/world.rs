@@ -107,6 +107,7 @@ impl World {
             node: node.to_owned(),
             node_uid: object["metadata"]["uid"].as_str().unwrap().to_owned(),
             batch: None,
+            batch_size: 1,
             provider: Provider::Unmanaged,
             options,
             requested_by: Default::default(),

@@ -134,6 +134,7 @@ impl Case {
             node: "cand".to_owned(),
             node_uid: "uid-cand".to_owned(),
             batch: None,
+            batch_size: 1,
             provider: Provider::Unmanaged,
             options: Options::default(),
             requested_by: Default::default(),

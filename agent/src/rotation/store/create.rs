@@ -11,6 +11,13 @@ use crate::rotation::record::{NewRotation, Record};
 pub(crate) const WRITE: Duration = PATIENCE.saturating_add(LOOKS);
 const LOOKS: Duration = Duration::from_secs(5);
 
+impl Entry {
+    /// Whether a request with this idempotency key has begun it, and has not been told otherwise since.
+    pub(crate) fn is_begun_by(&self, key: &str) -> bool {
+        self.record.idempotency_key.as_deref() == Some(key) && !self.request.taken_back
+    }
+}
+
 /// What came of asking for a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
@@ -40,8 +47,7 @@ impl Store {
     /// [`StoreError::AlreadyRotating`], or the API server did not answer as expected.
     pub async fn create_after(&self, listed: &[Entry], new: NewRotation) -> Result<Created, StoreError> {
         const DOING: &str = "create the record";
-        let same_request =
-            |entry: &Entry| new.idempotency_key.is_some() && entry.record.idempotency_key == new.idempotency_key;
+        let same_request = |entry: &Entry| new.idempotency_key.as_deref().is_some_and(|key| entry.is_begun_by(key));
         let of_node = listed.iter().filter(|entry| entry.record.node_uid == new.node_uid);
         let mut attempt = of_node.clone().map(|entry| entry.record.attempt + 1).max().unwrap_or(0);
         let of_request = of_node.clone().find(|entry| same_request(entry));

@@ -20,6 +20,7 @@ fn new(node: &str, clock: Clock) -> NewRotation {
         node: node.to_owned(),
         node_uid: format!("uid-{node}"),
         batch: None,
+        batch_size: 1,
         provider: Provider::Unmanaged,
         options: Options::default(),
         requested_by: Default::default(),

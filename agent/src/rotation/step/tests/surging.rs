@@ -241,7 +241,7 @@ fn a_pause_holds_everything_and_its_length_is_no_timeout() {
     assert_eq!(case.effects(), []);
     assert_eq!(case.waits(), [Code::Paused]);
     let resumed = case.with(|case| {
-        case.request = Request { paused: false, resumed_at: Some(at(5000)), cancel: None };
+        case.request = Request { resumed_at: Some(at(5000)), ..Request::default() };
         case.now = at(5100);
     });
     assert_eq!(reserved(&resumed.effects()), ["p1"]);
