@@ -8,6 +8,7 @@
 //!            └─ Memory: what calls answered, until the cache shows it
 //! ```
 
+mod ages;
 mod engine;
 mod execute;
 mod history;

@@ -11,6 +11,7 @@ use rotate_shared::{Code, Phase};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::ages::{Ages, Look};
 use super::effect::Effect;
 use super::execute::{Done, ExecuteError, Executor, Subject};
 use super::history;
@@ -70,7 +71,7 @@ pub struct Engine {
     lease: watch::Receiver<Option<Term>>,
     clock: Clock,
     memories: BTreeMap<String, Memory>,
-    waits: BTreeMap<String, Vec<Waiting>>,
+    ages: BTreeMap<String, Ages>,
     tasks: JoinSet<Ended>,
     /// Keys of tasks that are on their way.
     busy: BTreeSet<String>,
@@ -114,7 +115,7 @@ impl Engine {
             lease,
             clock,
             memories: BTreeMap::new(),
-            waits: BTreeMap::new(),
+            ages: BTreeMap::new(),
             tasks: JoinSet::new(),
             busy: BTreeSet::new(),
             rested: BTreeMap::new(),
@@ -174,7 +175,7 @@ impl Engine {
             self.busy.clear();
             self.rested.clear();
             self.memories.clear();
-            self.waits.clear();
+            self.ages.values_mut().for_each(Ages::begin_term);
             self.recovered_at = None;
             self.term = number;
         }
@@ -184,8 +185,9 @@ impl Engine {
     /// Judges each rotation and shows it. Who does not act comes to the same figures, and leaves it at that.
     fn look(&mut self, records: &Records, acts: bool, now: Timestamp) {
         self.rested.retain(|_, until| *until > now);
-        self.memories.retain(|id, _| records.get(id).is_some_and(|entry| entry.record.is_live()));
-        self.waits.retain(|id, _| records.contains_key(id));
+        let is_live = |id: &String| records.get(id).is_some_and(|entry| entry.record.is_live());
+        self.memories.retain(|id, _| is_live(id));
+        self.ages.retain(|id, _| is_live(id));
         let pairs = records.values().map(|entry| (&entry.record, &entry.request));
         let is_being_written = |record: &Record| self.busy.contains(&format!("{SAVE}/{}", record.id));
         let mut slots = slots(pairs, self.config.max_concurrent, is_being_written);
@@ -217,7 +219,7 @@ impl Engine {
     fn advance(&mut self, entry: &Arc<Entry>, slot: Slot, acts: bool, now: Timestamp) -> (Progress, Vec<Waiting>) {
         let record = &entry.record;
         let memory = self.memories.entry(record.id.clone()).or_default();
-        let taken = {
+        let (taken, read) = {
             let state = self.cache.read();
             memory.refresh(record, &state, now);
             if scopes::unread(record, &state).is_none() {
@@ -239,7 +241,7 @@ impl Engine {
                 // A refusal would take it back: shown is what has left for good or is on its way for certain.
                 taken.progress.evicted = taken.progress.evicted.saturating_sub(asked);
             }
-            taken
+            (taken, seen.synced && seen.unread.is_none())
         };
         let saving = format!("{SAVE}/{}", record.id);
         if acts && !self.busy.contains(&saving) {
@@ -251,7 +253,9 @@ impl Engine {
                 self.start(record, effect, now);
             }
         }
-        (taken.progress, self.dated(&record.id, taken.waiting, now))
+        let look = Look { record, request: &entry.request, progress: taken.progress, read, now };
+        let waiting = self.ages.entry(record.id.clone()).or_default().date(&look, taken.waiting);
+        (taken.progress, waiting)
     }
 
     fn save(&mut self, key: String, entry: Arc<Entry>, next: Record) {
@@ -344,27 +348,6 @@ impl Engine {
             }
             Err(_) => {}
         }
-    }
-
-    /// Waits with the time since when each has been the case.
-    fn dated(&mut self, id: &str, notices: Vec<Notice>, now: Timestamp) -> Vec<Waiting> {
-        let before = self.waits.remove(id).unwrap_or_default();
-        let since = |code: Code, object: &str| {
-            let known = before.iter().find(|waiting| waiting.code == code && waiting.object == object);
-            known.map_or(now, |waiting| waiting.since)
-        };
-        let waiting: Vec<_> = notices
-            .into_iter()
-            .map(|Notice { code, object, message, remedy }| Waiting {
-                since: since(code, &object),
-                code,
-                object,
-                message,
-                remedy,
-            })
-            .collect();
-        self.waits.insert(id.to_owned(), waiting.clone());
-        waiting
     }
 
     /// Deletes the oldest finished records beyond the limit.

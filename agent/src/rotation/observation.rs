@@ -217,6 +217,8 @@ pub struct Leaving {
     pub rank: usize,
     /// Shutting down, or its eviction is on the way.
     pub terminating: bool,
+    /// Its eviction was asked for and is not answered yet.
+    pub asked: bool,
     /// Which of [`Observation::budgets`] must allow its eviction.
     pub budget: Option<usize>,
     /// Several budgets select it: it can never be evicted.

@@ -173,6 +173,7 @@ fn leaving(known: &Known<'_>) -> (Vec<Leaving>, Vec<Budget>) {
             class: moved.class.clone(),
             rank,
             terminating: *terminating,
+            asked: *terminating && is_asked(pod, memory),
             budget,
             several_budgets,
             blocked,
@@ -181,6 +182,11 @@ fn leaving(known: &Known<'_>) -> (Vec<Leaving>, Vec<Budget>) {
     });
     let leaving = leaving.collect();
     (leaving, budgets.list)
+}
+
+/// Whether nothing is known but that its eviction was asked for: it may be refused yet.
+fn is_asked(pod: &Pod, memory: &Memory) -> bool {
+    pod.deleted.is_none() && memory.evicting.get(&*pod.uid) == Some(&Evicting::Sent)
 }
 
 /// Budgets met so far, each once.

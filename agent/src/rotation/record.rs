@@ -141,6 +141,9 @@ pub struct Request {
     /// Nothing goes forward while set; what is held stays held.
     #[serde(default)]
     pub paused: bool,
+    /// Since when it is paused. Records of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_at: Option<Timestamp>,
     /// When it was last resumed: timeouts start over there, so that a pause does not count as a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<Timestamp>,

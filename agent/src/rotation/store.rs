@@ -254,9 +254,13 @@ impl Store {
             }
             let mut request = entry.request.clone();
             match wish {
-                Wish::Pause => request.paused = true,
+                Wish::Pause => {
+                    request.paused_at = if request.paused { request.paused_at } else { Some(now) };
+                    request.paused = true;
+                }
                 Wish::Resume if request.paused => {
                     request.paused = false;
+                    request.paused_at = None;
                     request.resumed_at = Some(now);
                 }
                 Wish::Resume => {}

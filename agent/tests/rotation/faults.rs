@@ -1,12 +1,17 @@
 //! Answers that fail, come late or get lost; leaders that change.
 
+use std::time::Duration;
+
 use rotate_agent::rotation::store::Wish;
-use rotate_shared::{CancelRequest, Code, Phase, names};
+use rotate_shared::{CancelRequest, Code, Phase, Rotation, names};
 use rotate_sim::{Fault, objects};
 use serde_json::json;
 
 use crate::check;
 use crate::world::{World, options};
+
+/// Long enough to be seen while it is on its way.
+const SLOW: Duration = Duration::from_millis(400);
 
 async fn world() -> World {
     let world = World::start();
@@ -76,6 +81,52 @@ async fn a_webhook_that_refuses_an_eviction_is_quoted_and_asked_again() {
     let wait = waiting.waiting.iter().find(|wait| wait.code == Code::EvictionRefused).unwrap();
     assert!(wait.message.contains("the operator is moving it"), "{}", wait.message);
     world.until_phase(&id, Phase::Succeeded).await;
+}
+
+/// A rotation of a node with one Pod whose eviction is never allowed: looked at often for 90 s, it waits for this alone,
+/// since it was met first.
+async fn held_up_all_along(world: &World, code: Code) {
+    let id = world.rotate("a", options()).await;
+    let is_held_up = |rotation: &Rotation| rotation.waiting.iter().any(|wait| wait.code == code);
+    world.until(&id, is_held_up).await;
+    let (first, before) = (world.now(), check::evictions(world).0);
+    for _ in 0..9_000 {
+        world.pass(10).await;
+        let rotation = world.view(&id).unwrap();
+        let [wait] = &rotation.waiting[..] else { panic!("{:#?}", rotation.waiting) };
+        assert_eq!(wait.code, code);
+        let late = wait.since.duration_since(first).as_secs_f64();
+        assert!(late.abs() < 0.1, "since {late} s after it was met first, at {}", world.now());
+    }
+    assert!(check::evictions(world).0 > before, "it was asked for again meanwhile");
+    world.sim.faults().clear();
+}
+
+async fn world_of_one_pod() -> World {
+    let world = World::start();
+    for node in ["a", "b"] {
+        world.node(node, "4");
+    }
+    world.deploy_on("a", "web", 1, "1").await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_eviction_is_waited_for_since_it_was_refused_first() {
+    let world = world_of_one_pod().await;
+    world.sim.faults().deny_late("POST", "/eviction", "not while the shop is open", 1_000_000, SLOW);
+    held_up_all_along(&world, Code::EvictionRefused).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_budget_is_waited_for_since_it_was_met_first() {
+    let world = world_of_one_pod().await;
+    world.sim.create(objects::disruption_budget("web", "shop", "web", "minAvailable", json!(1)));
+    // Of two Pods one may go, once this one runs.
+    world.sim.create(objects::pod("unplaced", "shop", &objects::template("web", "100", "64Mi")));
+    world.pass(1_000).await;
+    world.sim.faults().delay("POST", "/eviction", SLOW, 1_000_000);
+    held_up_all_along(&world, Code::PodDisruptionBudget).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,7 +70,10 @@ async fn handle(State(sim): State<Sim>, request: Request) -> Response {
     let effect = cluster.faults.lock().meet(method.as_str(), &path);
     let response = match effect {
         Some(Effect::Status { code, retry_after }) => Failure::injected(code, retry_after).into_response(),
-        Some(Effect::Denied { message }) => Failure::denied(&message).into_response(),
+        Some(Effect::Denied { message, after }) => {
+            cluster.clock.sleep(after).await;
+            Failure::denied(&message).into_response()
+        }
         Some(Effect::Delay(delay)) => {
             cluster.clock.sleep(delay).await;
             answer(&sim, caller, index, &method, &path, request).await

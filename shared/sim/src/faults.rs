@@ -18,6 +18,8 @@ pub enum Effect {
     Denied {
         /// The webhook's words.
         message: String,
+        /// How long it takes to say them.
+        after: Duration,
     },
     /// Carried out after a while.
     Delay(Duration),
@@ -94,7 +96,12 @@ impl Faults {
 
     /// The next `times` such requests are refused by an admission webhook.
     pub fn deny(&self, method: &str, path: &str, message: &str, times: usize) {
-        self.effect(method, path, times, Effect::Denied { message: message.to_owned() });
+        self.deny_late(method, path, message, times, Duration::ZERO);
+    }
+
+    /// The next `times` such requests are refused by an admission webhook that takes `after` for it.
+    pub fn deny_late(&self, method: &str, path: &str, message: &str, times: usize, after: Duration) {
+        self.effect(method, path, times, Effect::Denied { message: message.to_owned(), after });
     }
 
     fn effect(&self, method: &str, path: &str, times: usize, effect: Effect) {

@@ -20,6 +20,7 @@ impl Turn<'_> {
     /// (`docs/decisions/002-one-pod-after-another.md`).
     pub(super) fn evict(&mut self, cover: &Cover) {
         self.wait_re_reserving(cover);
+        self.wait_refused();
         if !cover.exposed.is_empty() {
             return;
         }
@@ -34,13 +35,13 @@ impl Turn<'_> {
         let mut leaving: Vec<&Leaving> = self.seen.leaving.iter().filter(|pod| !pod.terminating).collect();
         leaving.sort_by_key(|pod| pod.rank);
         let mut allowed: Vec<i32> = self.seen.budgets.iter().map(|budget| budget.allowed).collect();
-        let mut shown = BTreeSet::new();
+        let mut polled = BTreeSet::new();
         for pod in leaving {
             if pod.class.is_some() && !cover.covered.contains(&pod.uid) {
                 // Its room is on the way; a smaller Pod that went first might take it.
                 return;
             }
-            if self.is_held_up(pod, &mut allowed, &mut shown) {
+            if self.is_held_up(pod, &mut allowed, &mut polled) {
                 continue;
             }
             if too_soon {
@@ -61,7 +62,7 @@ impl Turn<'_> {
     }
 
     /// Whether something other than missing room forbids this eviction now; if so, says what.
-    fn is_held_up(&mut self, pod: &Leaving, allowed: &mut [i32], shown: &mut BTreeSet<String>) -> bool {
+    fn is_held_up(&mut self, pod: &Leaving, allowed: &mut [i32], polled: &mut BTreeSet<usize>) -> bool {
         if !pod.blocked.is_empty() {
             self.waiting.extend(pod.blocked.iter().cloned());
             return true;
@@ -70,8 +71,7 @@ impl Turn<'_> {
             self.waiting.push(notice.clone());
             return true;
         }
-        if let Some(refused) = pod.refused.as_ref().filter(|refused| refused.until > self.now) {
-            self.show_once(refused.notice.clone(), shown);
+        if pod.refused.as_ref().is_some_and(|refused| refused.until > self.now) {
             return true;
         }
         if self.record.options.disable_eviction {
@@ -83,14 +83,37 @@ impl Turn<'_> {
             allowed[index] -= 1;
             return false;
         }
-        self.show_once(budget.closed.clone(), shown);
+        self.show_once(budget.closed.clone());
         // One Pod asks for all.
-        let poll = budget.poll_at.is_some_and(|time| time <= self.now) && shown.insert(format!("poll {index}"));
+        let poll = budget.poll_at.is_some_and(|time| time <= self.now) && polled.insert(index);
         !poll
     }
 
-    fn show_once(&mut self, notice: Notice, shown: &mut BTreeSet<String>) {
-        if shown.insert(format!("{} {}", notice.code, notice.object)) {
+    /// Says which evictions were refused. Until there is another answer the last one stands: also while one is asked for
+    /// again, and while others go first.
+    fn wait_refused(&mut self) {
+        for pod in &self.seen.leaving {
+            let refused = pod.refused.as_ref().filter(|_| !pod.terminating).map(|refused| refused.notice.clone());
+            if let Some(notice) = refused.or_else(|| self.holds_up_still(pod)) {
+                self.show_once(notice);
+            }
+        }
+    }
+
+    /// What held the Pod up before its eviction was asked for once more; `None`: it was not, or is answered.
+    pub(super) fn holds_up_still(&self, pod: &Leaving) -> Option<Notice> {
+        if !pod.asked {
+            return None;
+        }
+        let refused = pod.refused.as_ref().map(|refused| refused.notice.clone());
+        let budget = pod.budget.and_then(|index| self.seen.budgets.get(index));
+        // It is one more than the budget allows: a poll.
+        refused.or_else(|| budget.filter(|budget| budget.allowed < 0).map(|budget| budget.closed.clone()))
+    }
+
+    fn show_once(&mut self, notice: Notice) {
+        let is_shown = |known: &Notice| known.code == notice.code && known.object == notice.object;
+        if !self.waiting.iter().any(is_shown) {
             self.waiting.push(notice);
         }
     }

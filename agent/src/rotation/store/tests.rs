@@ -131,10 +131,13 @@ async fn wishes_add_up() {
     let id = store.create(new("a", clock)).await.unwrap().record.id;
     let paused = store.request(&id, Wish::Pause, clock.now()).await.unwrap();
     assert!(paused.request.paused);
+    assert_eq!(paused.request.paused_at, Some(clock.now()));
+    clock.sleep(std::time::Duration::from_secs(5)).await;
     let again = store.request(&id, Wish::Pause, clock.now()).await.unwrap();
     assert_eq!(again.version, paused.version, "pausing twice writes once");
     let resumed = store.request(&id, Wish::Resume, clock.now()).await.unwrap();
     assert_eq!((resumed.request.paused, resumed.request.resumed_at), (false, Some(clock.now())));
+    assert_eq!(resumed.request.paused_at, None);
     let uncordon = Wish::Cancel(CancelRequest { uncordon: true });
     store.request(&id, uncordon, clock.now()).await.unwrap();
     let kept = store.request(&id, Wish::Cancel(CancelRequest::default()), clock.now()).await.unwrap();

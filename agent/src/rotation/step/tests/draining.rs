@@ -293,6 +293,48 @@ fn a_refused_eviction_is_not_asked_for_again_too_soon() {
 }
 
 #[test]
+fn a_refusal_stands_until_there_is_another_answer() {
+    use crate::rotation::observation::Refused;
+    let refused = Refused { until: at(25), notice: notice(Code::EvictionRefused, "Pod shop/p1", "refused (403): no") };
+    let case = draining().covered(&["p1"]).with(|case| {
+        case.seen.leaving[0].refused = Some(refused);
+        case.now = at(25);
+    });
+    assert_eq!(case.waits(), [Code::EvictionRefused], "it is being asked for at this moment");
+    let asked = case.clone().with(|case| {
+        case.seen.leaving[0].terminating = true;
+        case.seen.leaving[0].asked = true;
+        case.seen.needs[0].pending = Some(Pending::default());
+        case.seen.owners = vec![cart(1, 0, 0)];
+    });
+    assert_eq!(asked.effects(), []);
+    assert_eq!(asked.waits(), [Code::EvictionRefused], "nothing shuts down, and no replacement is on its way");
+    let leaves = asked.with(|case| case.seen.leaving[0].asked = false);
+    assert_eq!(leaves.waits(), [Code::WaitingForReplacement, Code::Terminating]);
+
+    let others_go_first = case.with(|case| {
+        case.seen.needs.push(pending("p2", &["p2"]));
+        case.seen.room.push(held("p2"));
+    });
+    assert_eq!(others_go_first.waits(), [Code::EvictionRefused]);
+}
+
+#[test]
+fn a_budget_that_is_asked_all_the_same_is_closed_until_it_answers() {
+    let closed =
+        notice(Code::PodDisruptionBudget, "PodDisruptionBudget shop/cart", "needs 3 healthy, has 3 (allows 0)");
+    let asked = draining().covered(&["p1"]).with(|case| {
+        case.seen.budgets = vec![Budget { allowed: -1, closed, poll_at: None }];
+        case.seen.leaving[0] = Leaving { asked: true, budget: Some(0), ..terminating("p1", 0) };
+        case.seen.needs[0].pending = Some(Pending::default());
+        case.seen.owners = vec![cart(1, 0, 0)];
+    });
+    assert_eq!(asked.waits(), [Code::PodDisruptionBudget]);
+    let allowed = asked.with(|case| case.seen.budgets[0].allowed = 0);
+    assert!(!allowed.waits().contains(&Code::PodDisruptionBudget));
+}
+
+#[test]
 fn a_pod_that_became_untouchable_is_left_alone_and_named() {
     let marked = notice(Code::DoNotDisrupt, "Pod shop/p1", "is marked");
     let case = draining().covered(&["p1"]).with(|case| case.seen.leaving[0].blocked = vec![marked]);
