@@ -110,11 +110,10 @@ fn meaning(rotation: &Rotation, uncordon: bool, again: &str) -> String {
             format!("{evicted} of {to_move} Pods were evicted already; no more will be.")
         }
     };
-    let node = match outcome {
-        Some(outcome) => format!("node/{node} {}.", outcome.message),
-        None if uncordon => format!("node/{node} is uncordoned, unless it was cordoned before."),
-        None => format!("node/{node} stays cordoned."),
+    let Some(outcome) = outcome else {
+        return format!("{pods} The agent has not said yet what becomes of node/{node}.");
     };
+    let node = format!("node/{node} {}.", outcome.message);
     let lift = if uncordon || *phase == Phase::Superseded {
         String::new()
     } else {
@@ -145,7 +144,10 @@ mod tests {
              node stays cordoned, as it was found."
         );
         let silent = Rotation { phase: Phase::Draining, outcome: None, ..found };
-        assert!(meaning(&silent, true, "").ends_with("node/worker-1 is uncordoned, unless it was cordoned before."));
+        assert_eq!(
+            meaning(&silent, true, ""),
+            "2 of 3 Pods were evicted already; no more will be. The agent has not said yet what becomes of node/worker-1."
+        );
     }
 
     #[test]

@@ -72,7 +72,11 @@ pub(super) async fn run(session: &Session, args: NodeArgs) -> Ended {
     let request = to_begin(&plans, &args.options, std::env::var("USER").ok());
     let again = session.flags_again();
     let meaning = format!("while it was begun; whether it was, kubectl rotate status{again} shows");
-    let rotations = session.until_interrupted(&meaning, connected.agent.rotate(&request)).await?;
+    let rotations = session.until_interrupted(&meaning, connected.agent.rotate(&request)).await;
+    if let Err(Failure::AgentUnreachable(_)) = rotations {
+        session.console.note(&format!("Whether it was begun, kubectl rotate status{again} shows."));
+    }
+    let rotations = rotations?;
     if !args.wait {
         match args.printing {
             Printing { format: Format::Table, .. } => {

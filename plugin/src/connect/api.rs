@@ -283,6 +283,11 @@ impl Agent {
             if is_unknown_path(&refused, &ask.path) {
                 return Err(other_port(&ask.path));
             }
+            let is_of_a_proxy = matches!(refused, Failure::AgentUnreachable(_)) && matches!(answer.status, 502..=504);
+            if is_of_a_proxy && ask.key.is_some() && self.clock.now() < lost_until {
+                self.clock.sleep(AGAIN).await;
+                continue;
+            }
             let starting = put_off.starting(&refused);
             let wait = starting.or_else(|| put_off.busy(&refused, answer.status, answer.retry_after, &ask));
             let Some(wait) = wait else { return Err(refused) };
@@ -302,11 +307,13 @@ impl Agent {
             trace::answered(&path, status, self.clock.now().duration_since(asked), &body);
             Ok(Whole { status, version, retry_after, body })
         };
-        match self.patience {
-            None => answered.await,
-            Some(patience) => tokio::time::timeout(patience, answered)
-                .await
-                .unwrap_or_else(|_| Err(self.transport.late(patience.as_secs_f64()))),
+        let Some(patience) = self.patience else { return answered.await };
+        let begun = self.clock.now();
+        match tokio::time::timeout(patience, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            // The way to the agent may have the same time limit: whichever is noticed first.
+            Ok(Err(failure)) if self.clock.now().duration_since(begun).unsigned_abs() < patience => Err(failure),
+            _ => Err(self.transport.late(patience.as_secs_f64())),
         }
     }
 

@@ -105,6 +105,21 @@ fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told(
     assert!(run.stderr.ends_with(&format!("error: interrupted {told}\n")), "{}", run.stderr);
 }
 
+#[test]
+fn where_the_answer_is_lost_how_to_see_whether_a_rotation_was_begun_is_told() {
+    let cluster = Cluster::with_room(true).agent();
+    let plans = cluster.rotate(&["plan", "node", "-l", "kubernetes.io/hostname=w1", "-o", "json"]).stdout;
+    let version = rotate(&["version", "--client", "-o", "json"]).stdout;
+    let version: serde_json::Value = serde_json::from_str(&version).expect("JSON");
+    let version = version["clientVersion"].to_string();
+    let answers = [("/v1/plans", plans), ("/version", version), ("/v1/rotations", "<html>".to_owned())];
+    let (url, _) = silent_but_for(&answers);
+    let run = rotate(&["node", "w1", "--yes", "--agent-url", &url]);
+    let told = format!("Whether it was begun, kubectl rotate status --agent-url {url} shows.\n");
+    assert_eq!(run.code, Some(8), "{}", run.stderr);
+    assert!(run.stderr.contains(&told), "{}", run.stderr);
+}
+
 /// An agent that ends whatever it is asked to end and then says nothing any more of how.
 fn silent_about_the_end(ids: &[&'static str]) -> (String, Receiver<String>) {
     let version = rotate(&["version", "--client", "-o", "json"]).stdout;

@@ -219,10 +219,11 @@ async fn busy(times: u32, own: bool, change: bool, retry_after: Option<u64>) -> 
     let then = Fake { version: OURS, header: true, asked: Arc::default() };
     let transport = Busy { times: Mutex::new(times), body, status: 503, retry_after, then };
     let (agent, begun) = (Agent::new(transport, clock), clock.now());
-    let answer = if change {
-        agent.rotate(&RotationRequest::default()).await.map(drop)
-    } else {
-        agent.rotations().await.map(drop)
+    let answer = match (change, own) {
+        (true, true) => agent.rotate(&RotationRequest::default()).await.map(drop),
+        // It has no key by which an agent knows it again.
+        (true, false) => agent.pause("a").await.map(drop),
+        (false, _) => agent.rotations().await.map(drop),
     };
     (answer.err().map(|failure| failure.exit_code()), clock.now().duration_since(begun).as_secs())
 }
@@ -296,6 +297,39 @@ async fn rotations_whose_answer_was_lost_are_begun_again_under_the_same_key() {
     assert_eq!(sent.len(), 4);
     assert!(sent[0].as_ref().is_some_and(|key| key.len() == 32), "{sent:?}");
     assert!(sent[..3].iter().all(|key| *key == sent[0]) && sent[3] != sent[0], "{sent:?}");
+}
+
+/// A proxy that has lost the agent for the first so many requests.
+#[derive(Debug)]
+struct Proxied(Mutex<usize>, Fake);
+
+impl Transport for Proxied {
+    fn send(&self, ask: Ask) -> BoxFuture<'_, Result<Answer, TransportError>> {
+        async move {
+            {
+                let mut left = self.0.lock().expect("nobody panics with it");
+                if *left > 0 && ask.method == Method::POST {
+                    *left -= 1;
+                    let body = futures::stream::iter([Ok(Bytes::from("<html>"))]).boxed();
+                    return Ok(Answer { status: 502, version: None, retry_after: None, body });
+                }
+            }
+            self.1.send(ask).await
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_loses_the_agent_is_asked_again_where_that_begins_nothing_twice() {
+    let proxied = |times| {
+        let then = Fake { version: OURS, header: true, asked: Arc::default() };
+        Agent::new(Proxied(Mutex::new(times), then), Clock::system())
+    };
+    proxied(3).rotate(&RotationRequest::default()).await.expect("the agent is back");
+    let lost = proxied(1000).rotate(&RotationRequest::default()).await.expect_err("it stays away");
+    assert_eq!(lost.to_string(), "what answered is not the agent: HTTP status 502");
+    proxied(1).pause("a").await.expect_err("it has no key");
 }
 
 #[tokio::test(start_paused = true)]
