@@ -65,7 +65,10 @@ fn slot(record: &Record, active: u32, max_concurrent: u32, batch: Option<&Batch>
         let failures = record.options.max_failures.max(1);
         if batch.failed >= failures {
             let nodes = if batch.failed == 1 { "node" } else { "nodes" };
-            let message = format!("not begun: {} {nodes} of the batch failed, {failures} allowed", batch.failed);
+            let message = format!(
+                "not begun: {} {nodes} of the batch failed, which ends it (--max-failures {failures})",
+                batch.failed
+            );
             return Slot::Closed(notice(object, message));
         }
         let limit = record.options.max_concurrent.max(1);

@@ -83,7 +83,8 @@ async fn a_failed_node_ends_its_batch_before_the_next_one_is_touched() {
     let (one, two) = (rotate(&world, "a", Some("x"), options()).await, rotate(&world, "b", Some("x"), options()).await);
     world.until_phase(&one, Phase::RolledBack).await;
     let ended = world.until_phase(&two, Phase::Cancelled).await;
-    assert_eq!(ended.outcome.clone().unwrap().message, "not begun: 1 node of the batch failed, 1 allowed");
+    let told = "not begun: 1 node of the batch failed, which ends it (--max-failures 1)";
+    assert_eq!(ended.outcome.clone().unwrap().message, told);
     check::nothing_is_left(&world, &[]);
 }
 
