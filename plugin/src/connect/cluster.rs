@@ -308,7 +308,10 @@ pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
             Failure::Cluster(format!("the API server answered: {}", status.message))
         }
         kube::Error::Api(status) => Failure::Other(format!("the API server answered: {}", status.message)),
-        error if is_refused(&error) => {
+        error if has(&error, ErrorKind::TimedOut) => {
+            Failure::Cluster(format!("the API server at {server} did not answer in time"))
+        }
+        error if has(&error, ErrorKind::ConnectionRefused) => {
             let at = server.trim_end_matches('/').rsplit("://").next().unwrap_or_default();
             Failure::Cluster(format!(
                 "the connection to the server {at} was refused - did you specify the right host or port?"
@@ -318,12 +321,10 @@ pub(crate) fn refused(error: kube::Error, server: &str) -> Failure {
     }
 }
 
-/// Whether nothing listens there.
-fn is_refused(error: &kube::Error) -> bool {
+/// Whether that is what the system said.
+fn has(error: &kube::Error, kind: ErrorKind) -> bool {
     let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source());
-    causes
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == ErrorKind::ConnectionRefused)
+    causes.filter_map(|error| error.downcast_ref::<io::Error>()).any(|error| error.kind() == kind)
 }
 
 #[cfg(test)]

@@ -97,12 +97,12 @@ impl Session {
     /// # Errors
     ///
     /// The kubeconfig is of no use.
-    async fn agent_in_cluster(&self, account: Account) -> Result<Agent, Failure> {
+    async fn agent_in_cluster(&self, account: Account, needed: bool) -> Result<Agent, Failure> {
         let (given, connection) = self.credentials();
         let cluster = ApiServer::connect(&connection).await?;
         let namespace = &self.agent.agent_namespace;
         let source = Source::of(cluster.clone(), namespace.clone(), account, self.clock).beginning_with(given);
-        Ok(self.speaking(Agent::new(Forward::new(cluster, namespace.clone(), source), self.clock)))
+        Ok(self.speaking(Agent::new(Forward::new(cluster, namespace.clone(), source, needed), self.clock)))
     }
 
     /// `--token` for the agent, where it is made out to it, and the flags for the API server. A token for the API server
@@ -123,10 +123,14 @@ impl Session {
     ///
     /// The flags contradict each other, or the kubeconfig is of no use.
     pub(crate) async fn remote_agent(&self, account: Account) -> Result<Option<Agent>, Failure> {
+        self.remote(account, false).await
+    }
+
+    async fn remote(&self, account: Account, needed: bool) -> Result<Option<Agent>, Failure> {
         match self.agent_at_url(account)? {
             Some(agent) => Ok(Some(agent)),
             None if self.agent.embedded => Ok(None),
-            None => self.agent_in_cluster(account).await.map(Some),
+            None => self.agent_in_cluster(account, needed).await.map(Some),
         }
     }
 
@@ -136,7 +140,7 @@ impl Session {
     ///
     /// There is none: says how to get to one.
     pub(crate) async fn connect(&self, role: Role) -> Result<Connected, Failure> {
-        if let Some(agent) = self.until_interrupted(UNBEGUN, self.remote_agent(role.account())).await? {
+        if let Some(agent) = self.until_interrupted(UNBEGUN, self.remote(role.account(), true)).await? {
             return Ok(Connected::remote(agent));
         }
         let embedded = Embedded::start(self, role).await?;

@@ -88,11 +88,12 @@ impl std::fmt::Debug for Forward {
 // === impl Forward ===
 
 impl Forward {
-    /// To the agents in this namespace, with tokens of this source. Asks nobody yet.
-    pub(crate) fn new(cluster: ApiServer, namespace: String, source: Source) -> Self {
+    /// To the agents in this namespace, with tokens of this source. `needed`: nothing goes on without one of them, so that it is
+    /// worth a request why there is none. Asks nobody yet.
+    pub(crate) fn new(cluster: ApiServer, namespace: String, source: Source, needed: bool) -> Self {
         let role = source.role();
         let server = cluster.server.clone();
-        Self::over(Box::new(KubePods::new(cluster, namespace.clone(), role)), namespace, server, source)
+        Self::over(Box::new(KubePods::new(cluster, namespace.clone(), role, needed)), namespace, server, source)
     }
 
     fn over(pods: Box<dyn Pods>, namespace: String, server: String, source: Source) -> Self {

@@ -184,8 +184,8 @@ fn an_agent_that_does_not_answer_in_time_is_given_up() {
     assert!(run.stderr.starts_with("error: the agent did not answer within 0.2 s"), "{}", run.stderr);
     // No agent is reached before the API server says where it is.
     let run = rotate(&["fleet", "--server", &url, "--request-timeout", "200ms"]);
-    let told = format!("error: the API server at {url}/ did not answer within 0.2 s\n");
-    assert_eq!((run.code, run.stderr), (Some(1), told));
+    let told = format!("error: the API server at {url}/ did not answer ");
+    assert!(run.code == Some(1) && run.stderr.starts_with(&told), "{}", run.stderr);
 }
 
 #[test]

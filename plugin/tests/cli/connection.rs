@@ -89,6 +89,11 @@ fn the_agent_is_looked_for_in_its_namespace_only_and_by_its_labels() {
         "get /api/v1/namespaces/kubectl-rotate/pods?&labelselector=app.kubernetes.io%2fname%3dkubectl-rotate%2c\
          app.kubernetes.io%2fcomponent%3dagent http/1.1"
     );
+    let next = server.head();
+    assert_eq!(
+        next[0], "get /apis/apps/v1/namespaces/kubectl-rotate/deployments/rotate-agent http/1.1",
+        "is it installed?"
+    );
     assert!(server.requests.try_recv().is_err(), "nothing else is asked: no discovery, and no token for nobody");
 }
 
@@ -131,6 +136,25 @@ fn a_credential_plugin_gives_the_token_and_runs_once() {
     found_no_agent(&rotate(&["status", "--kubeconfig", path(&file), "--request-timeout", "20s"]));
     assert!(server.head().contains(&"authorization: bearer of-the-script".to_owned()));
     assert_eq!(std::fs::read_to_string(runs).expect("it ran"), "run\n", "each run may take seconds");
+}
+
+#[test]
+fn an_agent_that_is_installed_and_has_no_pods_is_told_apart_from_none() {
+    let cluster = Cluster::bare();
+    cluster.sim.create(rotate_sim::objects::namespace("kubectl-rotate", &json!({})));
+    cluster.sim.create(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "rotate-agent", "namespace": "kubectl-rotate"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": {"app": "a"}},
+            "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": []}},
+        },
+    }));
+    let run = rotate(&["status", "--server", &cluster.server]);
+    let told = "error: the agent in namespace kubectl-rotate is scaled to 0: kubectl -n kubectl-rotate scale \
+                deploy/rotate-agent --replicas=1 --server ";
+    assert_eq!(run.code, Some(8), "{}", run.stderr);
+    assert!(run.stderr.starts_with(told), "{}", run.stderr);
 }
 
 #[test]

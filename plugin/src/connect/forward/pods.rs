@@ -2,6 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use rotate_agent::clock::Clock;
@@ -39,12 +40,20 @@ pub(super) struct KubePods {
     cluster: ApiServer,
     namespace: String,
     role: &'static str,
+    needed: bool,
 }
 
 impl KubePods {
-    /// In this namespace, for somebody who is meant to be bound to this Role.
-    pub(super) fn new(cluster: ApiServer, namespace: String, role: &'static str) -> Self {
-        Self { cluster, namespace, role }
+    /// In this namespace, for somebody who is meant to be bound to this Role; whether nothing goes on without one of them.
+    pub(super) fn new(cluster: ApiServer, namespace: String, role: &'static str, needed: bool) -> Self {
+        Self { cluster, namespace, role, needed }
+    }
+
+    /// How many Pods its Deployment wants; `None`: there is none, or none that the caller may see.
+    async fn wanted(&self) -> Option<i32> {
+        let deployments: Api<Deployment> = Api::namespaced(self.cluster.client.clone(), &self.namespace);
+        let agent = deployments.get_opt(names::AGENT).await.ok().flatten()?;
+        Some(agent.spec.and_then(|spec| spec.replicas).unwrap_or(1))
     }
 
     /// What the API server does not let the caller do, and what would.
@@ -63,6 +72,12 @@ impl Pods for KubePods {
                 kube::Error::Api(status) if status.code == 403 => self.refused(&status.message),
                 error => cluster::refused(error, &self.cluster.server),
             })?;
+            // Only where that is the end of the command: a plan goes on without an agent.
+            if listed.items.is_empty() && self.needed {
+                if let Some(replicas) = self.wanted().await {
+                    return Err(no_pods(replicas, &self.namespace, &self.cluster.again));
+                }
+            }
             answering(&listed.items, &self.namespace, &self.cluster.again)
         }
         .boxed()
@@ -118,6 +133,18 @@ fn answering(pods: &[Pod], namespace: &str, again: &str) -> Result<Vec<String>, 
     }
 }
 
+/// It is installed, and has no Pods: installing it is no way out.
+fn no_pods(wanted: i32, namespace: &str, again: &str) -> Failure {
+    let agent = names::AGENT;
+    let why = match wanted {
+        0 => format!("is scaled to 0: kubectl -n {namespace} scale deploy/{agent} --replicas=1{again}"),
+        _ => format!("has no Pods: see why with kubectl -n {namespace} describe deploy/{agent}{again}"),
+    };
+    Failure::AgentUnreachable(format!(
+        "the agent in namespace {namespace} {why}, or run one inside this command with --embedded"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -138,6 +165,17 @@ mod tests {
     fn only_pods_that_are_ready_and_stay_are_asked() {
         let pods = [pod("a", "True", true), pod("b", "False", false), pod("c", "True", false), pod("d", "True", false)];
         assert_eq!(answering(&pods, "x", "").expect("two"), ["c", "d"]);
+    }
+
+    #[test]
+    fn an_agent_without_pods_is_not_to_be_installed() {
+        assert_eq!(
+            no_pods(0, "x", " --context blue").to_string(),
+            "the agent in namespace x is scaled to 0: kubectl -n x scale deploy/rotate-agent --replicas=1 --context blue, or \
+             run one inside this command with --embedded"
+        );
+        let none = no_pods(2, "x", "").to_string();
+        assert!(none.contains("x has no Pods: see why with kubectl -n x describe deploy/rotate-agent, or"), "{none}");
     }
 
     #[test]
