@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use kube::Client;
 use rotate_agent::Config;
 use rotate_agent::cache::selector::Selector;
-use rotate_agent::cache::snapshot::{Snapshot, SnapshotError};
+use rotate_agent::cache::snapshot::{COMMAND, Snapshot, SnapshotError};
 use rotate_agent::cache::{State, feed};
 use rotate_agent::drain::ask;
 use rotate_agent::probe::{Probe, Standing};
 use rotate_agent::provider::Reader;
 use rotate_agent::surge::plan;
-use rotate_shared::{OptionsRequest, Plan};
+use rotate_shared::plan::Notice;
+use rotate_shared::{Code, OptionsRequest, Plan};
 use serde::Deserialize;
 
 use super::api_server::ApiServer;
@@ -55,10 +56,34 @@ pub(crate) fn plan_file(
         Box::new(file)
     };
     let Snapshot { state, volumes, objects, .. } = Snapshot::read_from(reader).map_err(|error| unreadable(&error))?;
+    let counts = state.counts();
+    // Every node runs some: that nothing has to move would be a promise that nobody can keep.
+    if counts.pods == 0 {
+        return Err(Failure::File(format!(
+            "{name}: there are no Pods among the saved objects; save them with `{}`",
+            COMMAND
+        )));
+    }
     let options = options.clone().resolve();
-    let one =
-        |node: String| plan::plan(&state, &node, &volumes, &objects, &options, now).ok_or(Failure::NoSuchNode(node));
+    let one = |node: String| {
+        let plan = plan::plan(&state, &node, &volumes, &objects, &options, now);
+        let mut plan = plan.ok_or(Failure::NoSuchNode(node))?;
+        if counts.pdbs == 0 && plan.totals.pods > 0 {
+            plan.warnings.push(no_budgets());
+        }
+        Ok(plan)
+    };
     names(&state, target)?.into_iter().map(one).collect()
+}
+
+/// A file without budgets may be of a cluster that has none.
+fn no_budgets() -> Notice {
+    Notice {
+        code: Code::NotLookedAt,
+        object: "PodDisruptionBudgets".to_owned(),
+        message: "none are in the file: what they would refuse is not known, unless the cluster has none".to_owned(),
+        remedy: format!("save them, too: {}", COMMAND),
+    }
 }
 
 /// Plans from the cluster as it is now. Reads named paths only, in pages, and changes nothing.

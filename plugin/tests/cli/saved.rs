@@ -57,6 +57,21 @@ fn saved_objects_are_planned_without_a_cluster() {
 }
 
 #[test]
+fn what_was_not_saved_is_not_taken_for_what_is_not_there() {
+    let nodes = SAVED.split("- apiVersion: v1\n  kind: Pod").next().expect("the nodes come first");
+    refused(
+        &plan(nodes, &["w1"]),
+        "there are no Pods among the saved objects; save them with `kubectl get nodes,pods,pdb",
+    );
+    let run = plan(SAVED, &["w1"]);
+    assert!(run.stdout.contains("PodDisruptionBudgets"), "{}", run.stdout);
+    let budget = "- apiVersion: policy/v1\n  kind: PodDisruptionBudget\n  metadata: {name: web, namespace: shop, uid: b1}\n  \
+                  spec: {maxUnavailable: 1, selector: {matchLabels: {app: other}}}\n";
+    let run = plan(&format!("{SAVED}{budget}"), &["w1"]);
+    assert!(run.code == Some(0) && !run.stdout.contains("PodDisruptionBudgets"), "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
 fn the_plan_of_saved_objects_is_json_on_request() {
     let run = plan(SAVED, &["w1", "-o", "json"]);
     let plan: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
@@ -227,7 +242,7 @@ fn pools_that_were_saved_count() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(10), ""), "{}", run.stdout);
     assert!(run.stdout.contains("1 on a new node"), "{}", run.stdout);
     assert!(run.stdout.contains("NodePool web"), "{}", run.stdout);
-    assert!(!run.stdout.contains("NotLookedAt"), "{}", run.stdout);
+    assert!(!run.stdout.contains("NotLookedAt: Node"), "{}", run.stdout);
 
     let run = plan(&format!("{FULL}{}", pool("8")), &["w1", "--exit-code"]);
     assert_eq!(run.code, Some(3), "{}", run.stdout);
