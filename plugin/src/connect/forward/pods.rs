@@ -73,10 +73,11 @@ impl Pods for KubePods {
                 error => cluster::refused(error, &self.cluster.server),
             })?;
             // Only where that is the end of the command: a plan goes on without an agent.
-            if listed.items.is_empty() && self.needed {
-                if let Some(replicas) = self.wanted().await {
-                    return Err(no_pods(replicas, &self.namespace, &self.cluster.again));
-                }
+            if listed.items.is_empty()
+                && self.needed
+                && let Some(replicas) = self.wanted().await
+            {
+                return Err(no_pods(replicas, &self.namespace, &self.cluster.again));
             }
             answering(&listed.items, &self.namespace, &self.cluster.again)
         }
