@@ -38,7 +38,8 @@ pub async fn ask(client: &Client, plans: &mut [Plan], options: &Options) -> Resu
 
 async fn one(client: &Client, eviction: &Eviction) -> Result<Option<Notice>, EvictError> {
     let answer = evict::ask(client, eviction).await?;
-    Ok(refusal(answer).map(|(code, message, remedy)| Notice {
+    let act = if eviction.bypass { "deletion" } else { "eviction" };
+    Ok(refusal(answer, act).map(|(code, message, remedy)| Notice {
         code,
         object: format!("Pod {}/{}", eviction.namespace, eviction.name),
         message,
@@ -47,7 +48,7 @@ async fn one(client: &Client, eviction: &Eviction) -> Result<Option<Notice>, Evi
 }
 
 /// What a refusal means for a rotation; `None`: the Pod would go.
-fn refusal(answer: Answer) -> Option<(Code, String, &'static str)> {
+fn refusal(answer: Answer, act: &str) -> Option<(Code, String, &'static str)> {
     match answer {
         Answer::Accepted | Answer::Gone | Answer::Replaced | Answer::NamespaceTerminating => None,
         Answer::Budget { message } => Some((
@@ -64,7 +65,7 @@ fn refusal(answer: Answer) -> Option<(Code, String, &'static str)> {
             Some((Code::Throttled, "the API server is too busy to say whether it would evict it".to_owned(), ""))
         }
         Answer::Refused { status, message } => {
-            Some((Code::EvictionRefused, format!("its eviction would be refused: {status} {message}"), ""))
+            Some((Code::EvictionRefused, format!("its {act} would be refused: {status} {message}"), ""))
         }
     }
 }
@@ -76,17 +77,17 @@ mod tests {
     #[test]
     fn only_what_keeps_a_pod_from_going_is_told() {
         for answer in [Answer::Accepted, Answer::Gone, Answer::Replaced, Answer::NamespaceTerminating] {
-            assert_eq!(refusal(answer), None);
+            assert_eq!(refusal(answer, "eviction"), None);
         }
         let message = || "The disruption budget web needs 3 healthy pods and has 3 currently".to_owned();
-        let (code, told, _) = refusal(Answer::Budget { message: message() }).unwrap();
+        let (code, told, _) = refusal(Answer::Budget { message: message() }, "eviction").unwrap();
         assert_eq!(
             (code, told),
             (Code::PodDisruptionBudget, format!("its eviction would be refused now: {}", message()))
         );
         let webhook = Answer::Refused { status: 403, message: "admission webhook denied".to_owned() };
-        let (code, told, _) = refusal(webhook).unwrap();
-        let wanted = "its eviction would be refused: 403 admission webhook denied";
+        let (code, told, _) = refusal(webhook, "deletion").unwrap();
+        let wanted = "its deletion would be refused: 403 admission webhook denied";
         assert_eq!((code, &*told), (Code::EvictionRefused, wanted));
     }
 }

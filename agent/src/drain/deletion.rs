@@ -2,12 +2,16 @@
 //! manifests, do not go so far, and it is to be known before anything is touched.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Options, Plan};
+
+/// It is an answer out of memory.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Adds to each plan what its Pods may not be deleted by. Where the API server does not say, it will when they are.
 pub async fn check(client: &Client, plans: &mut [Plan], options: &Options) {
@@ -59,11 +63,13 @@ async fn may_delete(client: &Client, namespace: Option<&str>) -> Option<bool> {
         },
         ..SelfSubjectAccessReview::default()
     };
-    match Api::all(client.clone()).create(&PostParams::default(), &review).await {
-        Ok(SelfSubjectAccessReview { status, .. }) => status.map(|status| status.allowed),
-        Err(error) => {
+    let reviews = Api::all(client.clone());
+    match tokio::time::timeout(PATIENCE, reviews.create(&PostParams::default(), &review)).await {
+        Ok(Ok(SelfSubjectAccessReview { status, .. })) => status.map(|status| status.allowed),
+        Ok(Err(error)) => {
             tracing::debug!(%error, "whether Pods may be deleted is not known");
             None
         }
+        Err(_) => None,
     }
 }

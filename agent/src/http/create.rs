@@ -61,7 +61,7 @@ pub(super) async fn create(
         let now = api.clock.now();
         let batch = match before.first() {
             Some(entry) => entry.record.batch.clone(),
-            None => (nodes.len() > 1).then(|| batch_id(&nodes, key.as_deref(), now)),
+            None => (nodes.len() > 1).then(|| batch_id(&nodes, now)),
         };
         let new = nodes.iter().zip(&plans).map(|(node, plan)| NewRotation {
             node: node.name.to_string(),
@@ -76,7 +76,7 @@ pub(super) async fn create(
             created_at: now,
         });
         // A task of its own: a caller who hangs up must not leave half a batch behind.
-        let written = tokio::spawn(write(api.clone(), new.collect(), before.is_empty())).await;
+        let written = tokio::spawn(write(api.clone(), new.collect(), before.clone())).await;
         let written = written.map_err(|_| Refusal::new(Code::Internal, "the records could not be written"))?;
         match written {
             Ok(Some(written)) => {
@@ -89,11 +89,23 @@ pub(super) async fn create(
     }
 }
 
-/// Writes all records, or none. `None`: where nothing was begun before, another with the same key was faster by a moment.
-async fn write(api: Api, mut new: Vec<NewRotation>, first: bool) -> Result<Option<Vec<Arc<Entry>>>, Refusal> {
+/// Writes all records, or none. `None`: what was begun before is not what it was: another with the same key was faster by a
+/// moment, or has taken back what it had written.
+async fn write(
+    api: Api,
+    mut new: Vec<NewRotation>,
+    before: Vec<Arc<Entry>>,
+) -> Result<Option<Vec<Arc<Entry>>>, Refusal> {
     // Of two requests for the same, one writes the first record, and with it all.
     new.sort_by(|a, b| a.node.cmp(&b.node));
     let listed = api.store.list().await?;
+    let stands = |begun: &Arc<Entry>| {
+        let same = listed.iter().find(|entry| entry.record.id == begun.record.id);
+        same.is_some_and(|entry| !entry.request.taken_back)
+    };
+    if !before.iter().all(stands) {
+        return Ok(None);
+    }
     let mut all = Vec::with_capacity(new.len());
     let mut written = Vec::new();
     for rotation in new {
@@ -104,7 +116,7 @@ async fn write(api: Api, mut new: Vec<NewRotation>, first: bool) -> Result<Optio
                 written.push(Arc::clone(&entry));
                 all.push(entry);
             }
-            Ok(Created::Found(_)) if first && all.is_empty() => return Ok(None),
+            Ok(Created::Found(_)) if before.is_empty() && all.is_empty() => return Ok(None),
             Ok(Created::Found(entry)) => all.push(Arc::new(entry)),
             Err(error) => {
                 take_back(&api, &written).await;
@@ -193,16 +205,9 @@ fn requested_by(claimed: Option<String>, caller: Option<&Caller>) -> Result<Requ
     Ok(RequestedBy { claimed, credential_id: caller.and_then(|caller| caller.credential_id.clone()) })
 }
 
-/// The same for the same request, whoever writes which of its records.
-fn batch_id(nodes: &[Arc<Node>], key: Option<&str>, now: jiff::Timestamp) -> String {
-    let request = key.map_or_else(
-        || {
-            let uids: Vec<_> = nodes.iter().map(|node| &*node.uid).collect();
-            format!("{now}/{}", uids.join("/"))
-        },
-        ToOwned::to_owned,
-    );
-    format!("{:010x}", names::fnv1a(&request) >> 24)
+fn batch_id(nodes: &[Arc<Node>], now: jiff::Timestamp) -> String {
+    let uids: Vec<_> = nodes.iter().map(|node| &*node.uid).collect();
+    format!("{:010x}", names::fnv1a(&format!("{now}/{}", uids.join("/"))) >> 24)
 }
 
 impl Api {

@@ -11,10 +11,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use rotate_shared::{Code, Options, RotationRequest};
 
-use super::limits::ROTATED_NODES;
 use super::problem::Refusal;
 use super::state::Api;
-use super::targets;
 use crate::rotation::store::{self, Entry};
 
 /// As other services have it; a UUID has 36.
@@ -82,10 +80,6 @@ pub(super) async fn settled(
         }
         let is_begun = |name: &&String| begun.iter().any(|entry| entry.record.node == **name);
         let missing: Vec<String> = request.nodes.iter().filter(|name| !is_begun(name)).cloned().collect();
-        // A node that is not there need not be waited for.
-        if !missing.is_empty() {
-            targets::nodes(&*api.state()?, &missing, None, ROTATED_NODES)?;
-        }
         let silent = api.settling.silent(key, begun.len(), leaving, api.clock.now());
         if let Some(left) = SILENCE.checked_sub(silent).filter(|left| !left.is_zero()) {
             tokio::select! {

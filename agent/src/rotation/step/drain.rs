@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use rotate_shared::SurgeMode;
 use rotate_shared::plan::Notice;
+use rotate_shared::{Code, SurgeMode};
 
 use super::Turn;
 use super::room::Cover;
 use crate::drain::evict::Eviction;
 use crate::rotation::effect::Effect;
-use crate::rotation::observation::{Leaving, Need};
+use crate::rotation::observation::{Leaving, Need, Refused};
 
 impl Turn<'_> {
     /// Evicts what is covered and what its disruption budget allows, in order. Pods that a budget holds up are skipped over.
@@ -89,11 +89,16 @@ impl Turn<'_> {
         !poll
     }
 
-    /// Says which evictions were refused. Until there is another answer the last one stands: also while one is asked for
-    /// again, and while others go first.
+    /// Says which evictions were refused, until they are asked for again and answered. What refuses one for good is said while
+    /// others go first, too; that the API server was busy, or a budget closed, is old news by then.
     fn wait_refused(&mut self) {
-        for pod in &self.seen.leaving {
-            let refused = pod.refused.as_ref().filter(|_| !pod.terminating).map(|refused| refused.notice.clone());
+        for pod in self.seen.leaving.iter().filter(|pod| pod.blocked.is_empty()) {
+            let lasts = |refused: &&Refused| {
+                let for_good =
+                    matches!(refused.notice.code, Code::EvictionRefused | Code::MultiplePodDisruptionBudgets);
+                !pod.terminating && (for_good || refused.until > self.now)
+            };
+            let refused = pod.refused.as_ref().filter(lasts).map(|refused| refused.notice.clone());
             if let Some(notice) = refused.or_else(|| self.holds_up_still(pod)) {
                 self.show_once(notice);
             }

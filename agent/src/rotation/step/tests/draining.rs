@@ -293,6 +293,17 @@ fn a_refused_eviction_is_not_asked_for_again_too_soon() {
 }
 
 #[test]
+fn that_the_api_server_was_busy_or_a_budget_closed_is_told_no_longer_than_it_is_waited_for() {
+    use crate::rotation::observation::Refused;
+    for code in [Code::Throttled, Code::PodDisruptionBudget] {
+        let refused = Refused { until: at(25), notice: notice(code, "Pod shop/p1", "not now") };
+        let case = draining().covered(&["p1"]).with(|case| case.seen.leaving[0].refused = Some(refused));
+        assert!(case.waits().contains(&code));
+        assert!(!case.with(|case| case.now = at(25)).waits().contains(&code));
+    }
+}
+
+#[test]
 fn a_refusal_stands_until_there_is_another_answer() {
     use crate::rotation::observation::Refused;
     let refused = Refused { until: at(25), notice: notice(Code::EvictionRefused, "Pod shop/p1", "refused (403): no") };
