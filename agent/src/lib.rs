@@ -6,6 +6,7 @@
 //!             └────────────────────────── watch ◀───────────────────────────────────────┘
 //! ```
 
+pub mod access;
 pub mod bootstrap;
 pub mod cache;
 pub mod cli;

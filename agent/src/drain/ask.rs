@@ -38,8 +38,7 @@ pub async fn ask(client: &Client, plans: &mut [Plan], options: &Options) -> Resu
 
 async fn one(client: &Client, eviction: &Eviction) -> Result<Option<Notice>, EvictError> {
     let answer = evict::ask(client, eviction).await?;
-    let act = if eviction.bypass { "deletion" } else { "eviction" };
-    Ok(refusal(answer, act).map(|(code, message, remedy)| Notice {
+    Ok(refusal(answer, eviction.act()).map(|(code, message, remedy)| Notice {
         code,
         object: format!("Pod {}/{}", eviction.namespace, eviction.name),
         message,

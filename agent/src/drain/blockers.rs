@@ -105,6 +105,8 @@ fn closed(pod: &Pod, pdb: &Pdb) -> Notice {
     Notice { code: Code::PodDisruptionBudget, object: object(pdb), message, remedy: remedy.to_owned() }
 }
 
+const PAST_BUDGETS: &str = "--disable-eviction deletes Pods past any budget, where the agent may delete them";
+
 fn never(pod: &Pod, pdb: &Pdb) -> Notice {
     let limit = match &pdb.limit {
         Limit::MinAvailable(limit) => format!("minAvailable {limit}"),
@@ -116,9 +118,7 @@ fn never(pod: &Pod, pdb: &Pdb) -> Notice {
         code: Code::PodDisruptionBudgetNever,
         object: object(pdb),
         message: format!("never allows an eviction: {limit}{of}, {}; it selects Pod {}", numbers(pdb), pod.path()),
-        remedy: format!(
-            "add a replica or loosen the budget{unhealthy}; --disable-eviction deletes Pods past any budget, where the agent may delete them"
-        ),
+        remedy: format!("add a replica or loosen the budget{unhealthy}; {PAST_BUDGETS}"),
     }
 }
 
@@ -132,7 +132,7 @@ fn many(pod: &Pod, pdbs: &[&Pdb]) -> Notice {
             names.len(),
             names.join(", ")
         ),
-        remedy: "narrow or delete all but one of them; --disable-eviction deletes Pods past any budget, where the agent may delete them".to_owned(),
+        remedy: format!("narrow or delete all but one of them; {PAST_BUDGETS}"),
     }
 }
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Client;
 use rotate_shared::plan::Notice;
 use rotate_shared::{Code, Options, Plan};
+
+use crate::access;
 
 /// It is an answer out of memory.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,21 +51,8 @@ fn blocker(namespace: &str) -> Notice {
 
 /// Whether we may delete Pods, everywhere or in a namespace; `None`: the API server does not say.
 async fn may_delete(client: &Client, namespace: Option<&str>) -> Option<bool> {
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                verb: Some("delete".to_owned()),
-                resource: Some("pods".to_owned()),
-                namespace: namespace.map(ToOwned::to_owned),
-                ..ResourceAttributes::default()
-            }),
-            non_resource_attributes: None,
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let reviews = Api::all(client.clone());
-    match tokio::time::timeout(PATIENCE, reviews.create(&PostParams::default(), &review)).await {
-        Ok(Ok(SelfSubjectAccessReview { status, .. })) => status.map(|status| status.allowed),
+    match tokio::time::timeout(PATIENCE, access::may(client, "delete", "", "pods", namespace)).await {
+        Ok(Ok(allowed)) => allowed,
         Ok(Err(error)) => {
             tracing::debug!(%error, "whether Pods may be deleted is not known");
             None

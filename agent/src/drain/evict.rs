@@ -30,6 +30,13 @@ pub struct Eviction {
     pub bypass: bool,
 }
 
+impl Eviction {
+    /// What it is called, to people.
+    pub(crate) fn act(&self) -> &'static str {
+        if self.bypass { "deletion" } else { "eviction" }
+    }
+}
+
 /// What the API server said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -78,8 +78,6 @@ pub(super) async fn settled(
         if begun.len() >= size {
             return Ok(Before::Whole(begun));
         }
-        let is_begun = |name: &&String| begun.iter().any(|entry| entry.record.node == **name);
-        let missing: Vec<String> = request.nodes.iter().filter(|name| !is_begun(name)).cloned().collect();
         let silent = api.settling.silent(key, begun.len(), leaving, api.clock.now());
         if let Some(left) = SILENCE.checked_sub(silent).filter(|left| !left.is_zero()) {
             tokio::select! {
@@ -92,6 +90,8 @@ pub(super) async fn settled(
         if begun.is_empty() {
             return Ok(Before::Nothing);
         }
+        let is_begun = |name: &&String| begun.iter().any(|entry| entry.record.node == **name);
+        let missing: Vec<String> = request.nodes.iter().filter(|name| !is_begun(name)).cloned().collect();
         if missing.is_empty() {
             let kept = begun.len();
             return Err(unprocessable(format!(
@@ -121,13 +121,12 @@ fn leaving(api: &Api, key: &str) -> usize {
 fn size(begun: &[Arc<Entry>], request: &RotationRequest, options: &Options) -> Result<usize, Refusal> {
     let first = &begun[0].record;
     let named: HashSet<&str> = request.nodes.iter().map(String::as_str).collect();
-    let recorded = Some(first.batch_size).filter(|size| *size > 0);
     if request.selector.is_none() {
         if let Some(other) = begun.iter().find(|entry| !named.contains(&*entry.record.node)) {
             let detail = format!("this Idempotency-Key was used for node {:?} before", other.record.node);
             return Err(unprocessable(detail));
         }
-        if let Some(size) = recorded.filter(|size| *size != named.len()) {
+        if let Some(size) = first.batch_size.filter(|size| *size != named.len()) {
             let nodes = if size == 1 { "node" } else { "nodes" };
             return Err(unprocessable(format!("this Idempotency-Key was used for {size} {nodes} before")));
         }
@@ -137,7 +136,7 @@ fn size(begun: &[Arc<Entry>], request: &RotationRequest, options: &Options) -> R
     if asked != first.options {
         return Err(unprocessable("this Idempotency-Key was used with other options before".to_owned()));
     }
-    Ok(recorded.unwrap_or(named.len().max(begun.len())))
+    Ok(first.batch_size.unwrap_or(named.len().max(begun.len())))
 }
 
 fn unprocessable(detail: String) -> Refusal {

@@ -24,9 +24,9 @@ pub struct Record {
     /// The batch it was asked for in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
-    /// How many nodes were asked for together; 0 in records of agents that did not keep it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub batch_size: usize,
+    /// How many nodes were asked for together. Records of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_size: Option<usize>,
     /// The candidate.
     pub node: String,
     /// The candidate's UID.
@@ -178,11 +178,6 @@ pub struct NewRotation {
     pub created_at: Timestamp,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
 // === impl Record ===
 
 impl Record {
@@ -193,7 +188,7 @@ impl Record {
             id: rotate_shared::names::rotation_id(&new.node_uid, attempt),
             attempt,
             batch: new.batch,
-            batch_size: new.batch_size,
+            batch_size: Some(new.batch_size),
             node: new.node,
             node_uid: new.node_uid,
             provider: new.provider,
@@ -262,10 +257,10 @@ impl Record {
 
     /// Whether it is what this first record of it has become: no two requests are made at the same nanosecond.
     pub(super) fn is_begun_as(&self, first: &Self) -> bool {
-        let asked = |record: &Self| {
-            (record.id.clone(), record.created_at, record.idempotency_key.clone(), record.batch.clone())
-        };
-        asked(self) == asked(first)
+        self.id == first.id
+            && self.created_at == first.created_at
+            && self.idempotency_key == first.idempotency_key
+            && self.batch == first.batch
     }
 
     /// Whether it ends because a person wanted it to: others end because the node is taken, or what was asked failed.

@@ -1,9 +1,8 @@
 //! The API server as a keeper of objects: read, applied and deleted at named paths.
 
 use http::Request;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::Client;
-use kube::api::{Api, PostParams};
+use rotate_agent::access;
 use rotate_shared::names;
 use serde_json::{Value, json};
 
@@ -207,23 +206,8 @@ impl Objects {
         resource: &str,
         namespace: Option<&str>,
     ) -> Result<bool, Failure> {
-        let text = |text: &str| Some(text.to_owned());
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(ResourceAttributes {
-                    verb: text(verb),
-                    group: text(group),
-                    resource: text(resource),
-                    namespace: namespace.map(ToOwned::to_owned),
-                    ..ResourceAttributes::default()
-                }),
-                non_resource_attributes: None,
-            },
-            ..SelfSubjectAccessReview::default()
-        };
-        let reviews = Api::<SelfSubjectAccessReview>::all(self.client.clone());
-        let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| self.refused(error))?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
+        let allowed = access::may(&self.client, verb, group, resource, namespace).await;
+        Ok(allowed.map_err(|error| self.refused(error))?.unwrap_or(false))
     }
 
     /// What the API server's answer means for the command.

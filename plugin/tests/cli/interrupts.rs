@@ -90,13 +90,22 @@ fn who_only_looks_ends_without_a_word() {
     }
 }
 
-#[test]
-fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told() {
-    let cluster = Cluster::with_room(true).agent();
-    let plans = cluster.rotate(&["plan", "node", "-l", "kubernetes.io/hostname=w1", "-o", "json"]).stdout;
+/// What an agent of our version says of itself.
+fn version() -> String {
     let version = rotate(&["version", "--client", "-o", "json"]).stdout;
     let version: serde_json::Value = serde_json::from_str(&version).expect("JSON");
-    let (url, asked) = silent_but_for(&[("/v1/plans", plans), ("/version", version["clientVersion"].to_string())]);
+    version["clientVersion"].to_string()
+}
+
+/// What an agent plans for the node `w1`.
+fn plans() -> String {
+    let cluster = Cluster::with_room(true).agent();
+    cluster.rotate(&["plan", "node", "-l", "kubernetes.io/hostname=w1", "-o", "json"]).stdout
+}
+
+#[test]
+fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told() {
+    let (url, asked) = silent_but_for(&[("/v1/plans", plans()), ("/version", version())]);
     let child = started(&["node", "w1", "--yes", "--agent-url", &url]);
     until_asked(&asked, "/v1/rotations");
     let run = interrupted(child);
@@ -107,12 +116,7 @@ fn while_a_rotation_is_begun_nobody_knows_whether_it_was_and_how_to_see_is_told(
 
 #[test]
 fn where_the_answer_is_lost_how_to_see_whether_a_rotation_was_begun_is_told() {
-    let cluster = Cluster::with_room(true).agent();
-    let plans = cluster.rotate(&["plan", "node", "-l", "kubernetes.io/hostname=w1", "-o", "json"]).stdout;
-    let version = rotate(&["version", "--client", "-o", "json"]).stdout;
-    let version: serde_json::Value = serde_json::from_str(&version).expect("JSON");
-    let version = version["clientVersion"].to_string();
-    let answers = [("/v1/plans", plans), ("/version", version), ("/v1/rotations", "<html>".to_owned())];
+    let answers = [("/v1/plans", plans()), ("/version", version()), ("/v1/rotations", "<html>".to_owned())];
     let (url, _) = silent_but_for(&answers);
     let run = rotate(&["node", "w1", "--yes", "--agent-url", &url]);
     let told = format!("Whether it was begun, kubectl rotate status --agent-url {url} shows.\n");
@@ -122,8 +126,6 @@ fn where_the_answer_is_lost_how_to_see_whether_a_rotation_was_begun_is_told() {
 
 /// An agent that ends whatever it is asked to end and then says nothing any more of how.
 fn silent_about_the_end(ids: &[&'static str]) -> (String, Receiver<String>) {
-    let version = rotate(&["version", "--client", "-o", "json"]).stdout;
-    let version: serde_json::Value = serde_json::from_str(&version).expect("JSON");
     let rotation = |id: &str| {
         json!({"apiVersion": API_VERSION, "kind": "Rotation", "id": id, "batch": "0000000001", "node": "w1", "nodeUID": "u",
             "provider": "unmanaged", "phase": "Draining", "paused": false, "options": OptionsRequest::default().resolve(),
@@ -132,8 +134,7 @@ fn silent_about_the_end(ids: &[&'static str]) -> (String, Receiver<String>) {
     };
     let batch = json!({"apiVersion": API_VERSION, "kind": "RotationList",
         "items": ids.iter().map(|id| rotation(id)).collect::<Vec<_>>()});
-    let mut answers =
-        vec![("/version", version["clientVersion"].to_string()), ("/v1/rotations?batch=0000000001", batch.to_string())];
+    let mut answers = vec![("/version", version()), ("/v1/rotations?batch=0000000001", batch.to_string())];
     for id in ids {
         let path: &'static str = Box::leak(format!("/v1/rotations/{id}/cancel").into_boxed_str());
         answers.push((path, rotation(id).to_string()));

@@ -177,8 +177,7 @@ impl Memory {
                 (SignedDuration::from_secs(5), Code::Terminating, object, message)
             }
             Answer::Refused { status, message } => {
-                let act = if eviction.bypass { "deletion" } else { "eviction" };
-                let message = format!("its {act} is refused ({status}): {message}");
+                let message = format!("its {} is refused ({status}): {message}", eviction.act());
                 (backoff(count, uid), Code::EvictionRefused, object, message)
             }
         };

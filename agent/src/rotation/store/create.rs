@@ -114,9 +114,8 @@ impl StoreError {
     /// Whether what was asked for may have been carried out nevertheless.
     fn is_uncertain(&self) -> bool {
         match self {
-            Self::TimedOut { .. } => true,
             Self::Api { source: kube::Error::Api(status), .. } => status.code >= 500,
-            Self::Api { .. } => true,
+            Self::Api { .. } | Self::TimedOut { .. } => true,
             _ => false,
         }
     }
